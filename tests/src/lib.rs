@@ -1,0 +1,1 @@
+//! Cross-program test support.

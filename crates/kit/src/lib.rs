@@ -1,1 +1,6 @@
-//! Under construction.
+//! What any program of Tidegate needs to be a process. Everything here runs on a current-thread runtime too.
+
+pub mod admin;
+pub mod log;
+pub mod metrics;
+pub mod shutdown;

@@ -1,0 +1,72 @@
+//! Listening sockets. Each worker has its own socket on each address, and the kernel spreads new connections over them.
+
+use crate::discovery::ListenerSpec;
+use crate::worker::StartError;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io::Result;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+/// Connections that the kernel keeps for a busy worker.
+const BACKLOG: i32 = 4096;
+
+/// One worker's socket on one address.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    pub(crate) socket: TcpListener,
+    pub(crate) service: Option<Arc<str>>,
+}
+
+/// Binds all listeners, once for each of `workers`.
+pub(crate) fn bind(
+    listeners: &[ListenerSpec],
+    workers: usize,
+) -> std::result::Result<(Vec<SocketAddr>, Vec<Vec<Bound>>), StartError> {
+    let mut addresses = Vec::with_capacity(listeners.len());
+    let mut shares: Vec<Vec<Bound>> =
+        (0..workers).map(|_| Vec::with_capacity(listeners.len())).collect();
+    for listener in listeners {
+        let bound = sockets(listener.address, workers)
+            .map_err(|source| StartError::Bind { address: listener.address, source })?;
+        addresses.push(bound.0);
+        for (share, socket) in shares.iter_mut().zip(bound.1) {
+            share.push(Bound { socket, service: listener.service.clone() });
+        }
+    }
+    Ok((addresses, shares))
+}
+
+fn sockets(address: SocketAddr, count: usize) -> Result<(SocketAddr, Vec<TcpListener>)> {
+    // Sockets that share a port would also share it with another process of the same user: the first one is bound alone,
+    // so that a port in use is an error.
+    let alone = socket(address, Sharing::Alone)?;
+    let address = alone.local_addr()?;
+    if count == 1 {
+        return Ok((address, vec![alone]));
+    }
+    drop(alone);
+    let shared: Result<Vec<_>> =
+        (0..count).map(|_| socket(address, Sharing::WithOtherWorkers)).collect();
+    Ok((address, shared?))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sharing {
+    Alone,
+    WithOtherWorkers,
+}
+
+fn socket(address: SocketAddr, sharing: Sharing) -> Result<TcpListener> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM.nonblocking().cloexec(),
+        Some(Protocol::TCP),
+    )?;
+    socket.set_reuse_address(true)?;
+    if sharing == Sharing::WithOtherWorkers {
+        socket.set_reuse_port(true)?;
+    }
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}

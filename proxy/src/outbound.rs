@@ -1,0 +1,101 @@
+//! The application's calls: from the connection that it opens to the answer that it gets. The steps are files, in this order.
+//!
+//! ```text
+//! accept ─ detect ─ resolve ─┬─ pick ─ send ─ classify ─┬─ record
+//!                            │    ▲                     │
+//!                            │    └──────── retry ◀─────┤
+//!                            └─ refused ────────────────┴─▶ reply
+//! ```
+
+pub(crate) mod accept;
+pub(crate) mod attempt;
+pub(crate) mod body;
+pub(crate) mod classify;
+pub(crate) mod detect;
+pub(crate) mod head;
+pub(crate) mod limits;
+pub(crate) mod record;
+pub(crate) mod reply;
+pub(crate) mod resolve;
+pub(crate) mod retry;
+pub(crate) mod send;
+
+use crate::metrics::{Class, Protocol};
+use crate::outbound::accept::Caller;
+use crate::outbound::body::request::Upload;
+use crate::outbound::body::response::ResponseBody;
+use crate::outbound::detect::Version;
+use crate::outbound::record::Exchange;
+use crate::outbound::reply::Refusal;
+use crate::outbound::resolve::{Memo, Route};
+use crate::outbound::retry::{Bounds, Replay};
+use crate::outbound::send::Timing;
+use crate::worker::local::LocalService;
+use http::header::CONNECTION;
+use http::request::Parts;
+use http::{HeaderValue, Request, Response};
+use hyper::body::Incoming;
+use std::rc::Rc;
+
+/// Answers one request.
+pub(crate) async fn answer(caller: &Caller, request: Request<Incoming>) -> Response<ResponseBody> {
+    let (head, incoming) = request.into_parts();
+    let protocol = head::protocol(caller.version, &head.headers);
+    let resolved =
+        head::check(caller.version, &head).and_then(|()| resolve::resolve(caller, &head));
+    let mut response = match resolved {
+        Err(refusal) => refuse(caller, protocol, refusal),
+        Ok(memo) => match &memo.route {
+            Route::Refused(refusal) => refuse(caller, protocol, *refusal),
+            Route::Balanced(service) => forward(caller, &memo, service, head, incoming).await,
+        },
+    };
+    if caller.version == Version::Http1 && caller.worker.draining.get() {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+/// Sends a request to an endpoint of the service, to another one if the first did not serve it and it may be sent again.
+async fn forward(
+    caller: &Caller,
+    memo: &Memo,
+    service: &Rc<LocalService>,
+    mut head: Parts,
+    incoming: Incoming,
+) -> Response<ResponseBody> {
+    let clock = caller.worker.clock();
+    let protocol = head::protocol(caller.version, &head.headers);
+    let mut exchange = Exchange::begin(Rc::clone(service), protocol, clock.now());
+    let Some(mut endpoint) = exchange.pick() else {
+        exchange.fail(classify::Origin::Proxy);
+        return reply::refuse(protocol, Refusal::NoEndpoints);
+    };
+    let bounds =
+        service.setting(|settings| Bounds::new(settings, &head.headers, exchange.started()));
+    head::strip_request(&mut head.headers);
+    let upload = Upload::new(incoming, bounds.rule.attempts > 1);
+    let mut request = send::fit(head, upload.body(), endpoint.shared().protocol, memo);
+    let replay = Replay::new(&request, upload, bounds);
+    let mut count = 1;
+    loop {
+        let limit = bounds.attempt(&exchange);
+        let timing = Timing { clock, connect_timeout: bounds.connect(), limit };
+        let sent = send::send(&endpoint, timing, request, &replay).await;
+        let mut attempted = attempt::classify(&mut exchange, endpoint, count, sent, &replay);
+        match retry::next(&mut exchange, &mut attempted, &replay, bounds) {
+            Some(next) => {
+                attempted.discard(&exchange);
+                (endpoint, request) = next;
+                count += 1;
+            }
+            None => return attempted.into_response(exchange, caller.version),
+        }
+    }
+}
+
+/// Refuses a request that reaches no service.
+fn refuse(caller: &Caller, protocol: Protocol, refusal: Refusal) -> Response<ResponseBody> {
+    caller.worker.unresolved().requested(protocol, Class::Rejected);
+    reply::refuse(protocol, refusal)
+}

@@ -1,0 +1,190 @@
+//! Step 1: connections of callers, from accept to close.
+
+use crate::listener::Bound;
+use crate::outbound::detect::{self, Inbound, Version};
+use crate::outbound::limits;
+use crate::outbound::resolve::Memo;
+use crate::worker::roster::{Command, Entry};
+use crate::worker::{LocalExecutor, Worker};
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+
+/// Pause after a failed accept: out of file descriptors, most likely, and the next try would fail as well.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+
+/// Streams that one HTTP/2 connection of a caller may have open.
+const STREAMS_MAX: u32 = 250;
+
+/// Windows of a caller's HTTP/2 connection.
+const STREAM_WINDOW: u32 = 128 * 1024;
+const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
+
+/// A silent HTTP/2 connection is probed after this time, and ended when the probe is not answered in the same time.
+const PING_AFTER: Duration = Duration::from_secs(30);
+
+/// A connection of a caller.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    pub(crate) worker: Rc<Worker>,
+    /// The listener's service; `None` on a forward listener.
+    pub(crate) service: Option<Arc<str>>,
+    pub(crate) version: Version,
+    /// What the last request was resolved to.
+    pub(crate) memo: RefCell<Option<Rc<Memo>>>,
+    entry: Rc<Entry>,
+}
+
+/// Held while a request of the connection is served.
+#[derive(Debug)]
+pub(crate) struct Busy(Rc<Entry>);
+
+/// Accepts connections, for ever.
+pub(crate) async fn listen(worker: Rc<Worker>, bound: Bound) {
+    let listener = match TcpListener::from_std(bound.socket) {
+        Ok(listener) => listener,
+        Err(error) => return tracing::error!(%error, "cannot listen"),
+    };
+    loop {
+        match listener.accept().await {
+            Ok((stream, _peer)) => {
+                tokio::task::spawn_local(serve(Rc::clone(&worker), stream, bound.service.clone()));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Serves one connection to its end.
+async fn serve(worker: Rc<Worker>, stream: TcpStream, service: Option<Arc<str>>) {
+    if let Err(error) = stream.set_nodelay(true) {
+        return tracing::debug!(%error, "a caller went away at once");
+    }
+    let member = worker.roster.join();
+    let entry = Rc::clone(&member.entry);
+    let mut inbound = Inbound::new(stream, Rc::clone(&entry));
+    let detected = Governed {
+        entry: &entry,
+        connection: detect::version(&mut inbound),
+        drain: |_: Pin<&mut _>| (),
+    };
+    let version = match detected.await {
+        Some(Ok(Some(version))) => version,
+        Some(Ok(None)) => return tracing::debug!("a connection that is not HTTP was refused"),
+        Some(Err(error)) => return tracing::debug!(%error, "a caller went away at once"),
+        None => return,
+    };
+    entry.speaks(version);
+    let caller = Caller {
+        worker: Rc::clone(&worker),
+        service,
+        version,
+        memo: RefCell::new(None),
+        entry: Rc::clone(&entry),
+    };
+    let caller = Rc::new(caller);
+    let ended = match version {
+        Version::Http1 => serve_http1(&entry, inbound, caller).await,
+        Version::Http2 => serve_http2(&entry, inbound, caller).await,
+    };
+    match ended {
+        Some(Err(error)) => tracing::debug!(%error, "a caller's connection failed"),
+        Some(Ok(())) => {}
+        None => tracing::debug!("a caller's connection was idle or slow for too long"),
+    }
+}
+
+async fn serve_http1(
+    entry: &Rc<Entry>,
+    io: Inbound,
+    caller: Rc<Caller>,
+) -> Option<hyper::Result<()>> {
+    let service = service_fn(move |request| handle(Rc::clone(&caller), request));
+    let mut builder = http1::Builder::new();
+    builder
+        .auto_date_header(false)
+        .max_headers(limits::FIELDS_MAX)
+        .max_header_size(limits::HEADER_BYTES_MAX)
+        .max_buf_size(limits::BUFFER_BYTES_MAX);
+    let connection = builder.serve_connection(TokioIo::new(io), service);
+    Governed { entry, connection, drain: http1::Connection::graceful_shutdown }.await
+}
+
+async fn serve_http2(
+    entry: &Rc<Entry>,
+    io: Inbound,
+    caller: Rc<Caller>,
+) -> Option<hyper::Result<()>> {
+    let service = service_fn(move |request| handle(Rc::clone(&caller), request));
+    let mut builder = http2::Builder::new(LocalExecutor);
+    builder
+        .timer(TokioTimer::new())
+        .auto_date_header(false)
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(limits::HEADER_LIST_BYTES_MAX)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .keep_alive_interval(PING_AFTER)
+        .keep_alive_timeout(PING_AFTER);
+    let connection = builder.serve_connection(TokioIo::new(io), service);
+    Governed { entry, connection, drain: http2::Connection::graceful_shutdown }.await
+}
+
+async fn handle(
+    caller: Rc<Caller>,
+    request: Request<Incoming>,
+) -> Result<http::Response<super::body::response::ResponseBody>, Infallible> {
+    let busy = caller.busy();
+    let response = super::answer(&caller, request).await;
+    Ok(response.map(|body| body.keeping(busy)))
+}
+
+impl Caller {
+    fn busy(&self) -> Busy {
+        self.entry.request_began();
+        Busy(Rc::clone(&self.entry))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.request_ended();
+    }
+}
+
+pin_project_lite::pin_project! {
+    /// A connection that may be told from outside to drain or to end. `None` when it was told to end.
+    struct Governed<'a, C, D> {
+        entry: &'a Entry,
+        #[pin]
+        connection: C,
+        drain: D,
+    }
+}
+
+impl<C: Future, D: Fn(Pin<&mut C>)> Future for Governed<'_, C, D> {
+    type Output = Option<C::Output>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        match this.entry.command(cx.waker()) {
+            Some(Command::Close) => return Poll::Ready(None),
+            Some(Command::Drain) => (this.drain)(this.connection.as_mut()),
+            None => {}
+        }
+        this.connection.poll(cx).map(Some)
+    }
+}

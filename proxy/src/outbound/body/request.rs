@@ -1,0 +1,215 @@
+//! The request's body, sent to one endpoint and, while it is small, kept for another one. It remembers when it failed itself,
+//! since the client side of the HTTP library reports that as an error of the endpoint's connection.
+
+use crate::outbound::body::BodyError;
+use crate::outbound::limits;
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use std::cell::RefCell;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// A request body as one attempt sends it.
+#[derive(Debug)]
+pub(crate) struct RequestBody(Option<Reader>);
+
+/// One attempt's view of the body that the caller sends.
+#[derive(Debug)]
+struct Reader {
+    upload: Upload,
+    attempt: u32,
+    /// Kept pieces that this attempt has sent.
+    next: usize,
+    /// Bytes still to send, when the caller said how many there are.
+    remaining: Option<u64>,
+    ended: bool,
+}
+
+/// The body that the caller sends, shared by the attempts to forward it. `None` for a request without body.
+#[derive(Clone, Debug)]
+pub(crate) struct Upload(Option<Rc<RefCell<Source>>>);
+
+#[derive(Debug)]
+struct Source {
+    incoming: Incoming,
+    length: Option<u64>,
+    attempt: u32,
+    keep: bool,
+    kept: Vec<Bytes>,
+    kept_bytes: usize,
+    trailers: Option<HeaderMap>,
+    ended: bool,
+    fault: Option<Fault>,
+}
+
+/// What the caller did wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The body is malformed, or ended early.
+    Broken,
+    /// Its trailers are over the limits.
+    TooLarge,
+}
+
+impl Upload {
+    /// Takes the caller's body; `keep` for a request that may be sent again.
+    pub(crate) fn new(incoming: Incoming, keep: bool) -> Self {
+        if incoming.is_end_stream() {
+            return Self(None);
+        }
+        let length = incoming.size_hint().exact();
+        let keep = keep && length.is_none_or(|length| length <= limits::REPLAY_BYTES_MAX as u64);
+        Self(Some(Rc::new(RefCell::new(Source {
+            incoming,
+            length,
+            attempt: 0,
+            keep,
+            kept: Vec::new(),
+            kept_bytes: 0,
+            trailers: None,
+            ended: false,
+            fault: None,
+        }))))
+    }
+
+    /// The body for the next attempt, from its beginning. Bodies given out before end with an error.
+    pub(crate) fn body(&self) -> RequestBody {
+        RequestBody(self.0.as_ref().map(|shared| {
+            let mut source = shared.borrow_mut();
+            source.attempt += 1;
+            Reader {
+                upload: self.clone(),
+                attempt: source.attempt,
+                next: 0,
+                remaining: source.length,
+                ended: false,
+            }
+        }))
+    }
+
+    /// Whether the body can be sent once more from its beginning.
+    pub(crate) fn replayable(&self) -> bool {
+        self.0.as_ref().is_none_or(|source| {
+            let source = source.borrow();
+            source.fault.is_none() && (source.keep || source.untouched())
+        })
+    }
+
+    /// What the caller did wrong, if it did.
+    pub(crate) fn fault(&self) -> Option<Fault> {
+        self.0.as_ref().and_then(|source| source.borrow().fault)
+    }
+}
+
+impl Source {
+    fn untouched(&self) -> bool {
+        self.kept_bytes == 0 && !self.ended
+    }
+
+    /// Reads the next piece from the caller.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let polled = match std::task::ready!(Pin::new(&mut self.incoming).poll_frame(cx)) {
+            None => {
+                self.ended = true;
+                None
+            }
+            Some(Err(error)) => {
+                self.fault = Some(Fault::Broken);
+                Some(Err(BodyError::Caller(error)))
+            }
+            Some(Ok(frame)) => Some(self.take(frame)),
+        };
+        Poll::Ready(polled)
+    }
+
+    fn take(&mut self, frame: Frame<Bytes>) -> Result<Frame<Bytes>, BodyError> {
+        if let Some(trailers) = frame.trailers_ref() {
+            self.ended = true;
+            if limits::too_large(trailers) {
+                self.fault = Some(Fault::TooLarge);
+                return Err(BodyError::TooLarge);
+            }
+            if self.keep {
+                self.trailers = Some(trailers.clone());
+            }
+        } else if let Some(data) = frame.data_ref() {
+            self.kept_bytes = self.kept_bytes.saturating_add(data.len());
+            self.ended = self.incoming.is_end_stream();
+            if self.kept_bytes > limits::REPLAY_BYTES_MAX {
+                self.keep = false;
+                self.kept = Vec::new();
+            }
+            if self.keep {
+                self.kept.push(data.clone());
+            }
+        }
+        Ok(frame)
+    }
+}
+
+impl Reader {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let Some(shared) = &self.upload.0 else { return Poll::Ready(None) };
+        let mut source = shared.borrow_mut();
+        if source.attempt != self.attempt {
+            return Poll::Ready(Some(Err(BodyError::Superseded)));
+        }
+        let frame = if let Some(kept) = source.kept.get(self.next) {
+            Some(Ok(Frame::data(kept.clone())))
+        } else if source.ended {
+            source.trailers.clone().map(|trailers| Ok(Frame::trailers(trailers)))
+        } else {
+            std::task::ready!(source.poll(cx))
+        };
+        self.next = self.next.saturating_add(1);
+        match &frame {
+            Some(Ok(frame)) => {
+                if let (Some(remaining), Some(data)) = (&mut self.remaining, frame.data_ref()) {
+                    *remaining = remaining.saturating_sub(data.len() as u64);
+                }
+                self.ended = frame.is_trailers();
+            }
+            Some(Err(_)) => {}
+            None => self.ended = true,
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end(&self) -> bool {
+        if self.ended {
+            return true;
+        }
+        let Some(shared) = &self.upload.0 else { return true };
+        let source = shared.borrow();
+        source.ended && source.trailers.is_none() && self.next >= source.kept.len()
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match &mut self.0 {
+            Some(reader) if !reader.ended => reader.poll(cx),
+            _ => Poll::Ready(None),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.as_ref().is_none_or(Reader::is_end)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            None => SizeHint::with_exact(0),
+            Some(reader) => reader.remaining.map_or_else(SizeHint::new, SizeHint::with_exact),
+        }
+    }
+}

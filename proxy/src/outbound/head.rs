@@ -1,0 +1,105 @@
+//! The heads of messages: what is refused, what belongs to one connection only and is not passed on.
+
+use crate::metrics::Protocol;
+use crate::outbound::detect::Version;
+use crate::outbound::limits;
+use crate::outbound::reply::Refusal;
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, TE, TRANSFER_ENCODING, UPGRADE,
+};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
+const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
+
+/// What the caller speaks, in the terms of metrics.
+pub(crate) fn protocol(version: Version, headers: &HeaderMap) -> Protocol {
+    match version {
+        Version::Http1 => Protocol::Http1,
+        Version::Http2 if headers.get(CONTENT_TYPE).is_some_and(is_grpc) => Protocol::Grpc,
+        Version::Http2 => Protocol::Http2,
+    }
+}
+
+fn is_grpc(content_type: &HeaderValue) -> bool {
+    content_type.as_bytes().starts_with(b"application/grpc")
+}
+
+/// Checks what must not be passed on.
+pub(crate) fn check(version: Version, head: &Parts) -> Result<(), Refusal> {
+    if head.method == Method::CONNECT {
+        return Err(Refusal::Connect);
+    }
+    match version {
+        // The HTTP/1 parser has applied the limits already.
+        Version::Http1 => check_transfer_encoding(&head.headers),
+        Version::Http2 if limits::too_large(&head.headers) => Err(Refusal::HeadersTooLarge),
+        Version::Http2 => Ok(()),
+    }
+}
+
+/// Exactly one `chunked`, or nothing: what two parsers may read in two ways is not passed on (RFC 9112, 6.1).
+fn check_transfer_encoding(headers: &HeaderMap) -> Result<(), Refusal> {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => Ok(()),
+        (Some(coding), None) if coding.as_bytes().eq_ignore_ascii_case(b"chunked") => Ok(()),
+        _ => Err(Refusal::TransferEncoding),
+    }
+}
+
+/// The one `Host` of an HTTP/1 request.
+pub(crate) fn host(headers: &HeaderMap) -> Result<Option<&HeaderValue>, Refusal> {
+    let mut hosts = headers.get_all(HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (host, None) => Ok(host),
+        _ => Err(Refusal::Host),
+    }
+}
+
+/// Removes what is meant for the connection only (RFC 9110, 7.6.1), and every wish to change its protocol.
+pub(crate) fn strip_request(headers: &mut HeaderMap) {
+    let trailers = headers.get(TE).is_some_and(accepts_trailers);
+    strip_response(headers);
+    headers.remove(TE);
+    headers.remove(HTTP2_SETTINGS);
+    if trailers {
+        headers.insert(TE, TRAILERS);
+    }
+}
+
+/// The same for a response. The framing of its body is left to the HTTP library.
+pub(crate) fn strip_response(headers: &mut HeaderMap) {
+    if headers.contains_key(CONNECTION) {
+        strip_named(headers);
+    }
+    headers.remove(KEEP_ALIVE);
+    headers.remove(PROXY_CONNECTION);
+    headers.remove(UPGRADE);
+    headers.remove(TRANSFER_ENCODING);
+}
+
+/// Removes `Connection` and the fields that it names. Those that frame or route the message cannot be named away.
+fn strip_named(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| HeaderName::from_bytes(name.trim().as_bytes()).ok())
+        .filter(|name| *name != HOST && *name != CONTENT_LENGTH && *name != CONTENT_TYPE)
+        .collect();
+    headers.remove(CONNECTION);
+    for name in named {
+        headers.remove(name);
+    }
+}
+
+fn accepts_trailers(te: &HeaderValue) -> bool {
+    te.as_bytes()
+        .split(|byte| *byte == b',')
+        .any(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"trailers"))
+}

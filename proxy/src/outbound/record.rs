@@ -1,0 +1,151 @@
+//! What is learnt from a request: by the balancer at the response headers, by the metrics at the end of the body. An
+//! [`Exchange`] is finished exactly once, also when the request is dropped at any await.
+
+use crate::metrics::{Class, Protocol};
+use crate::outbound::classify::Origin;
+use crate::worker::local::{LocalEndpoint, LocalService};
+use balance::balancer::{Outcome, Pick, RetryRefused, Served, Ticket};
+use balance::endpoint::Locality;
+use balance::time::Timestamp;
+use std::rc::Rc;
+
+/// One request of a caller, from its headers to the end of its response.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    service: Rc<LocalService>,
+    protocol: Protocol,
+    started: Timestamp,
+    attempt: Option<Attempt>,
+    finished: bool,
+}
+
+/// The attempt that is under way, or was the last one.
+#[derive(Debug)]
+struct Attempt {
+    endpoint: Rc<LocalEndpoint>,
+    locality: Locality,
+    /// Present until the headers arrive or the attempt fails.
+    ticket: Option<Ticket>,
+}
+
+impl Exchange {
+    pub(crate) fn begin(service: Rc<LocalService>, protocol: Protocol, started: Timestamp) -> Self {
+        Self { service, protocol, started, attempt: None, finished: false }
+    }
+
+    pub(crate) fn service(&self) -> &Rc<LocalService> {
+        &self.service
+    }
+
+    pub(crate) fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    pub(crate) fn started(&self) -> Timestamp {
+        self.started
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.service.clock().now()
+    }
+
+    /// Picks an endpoint for the first attempt.
+    pub(crate) fn pick(&mut self) -> Option<Rc<LocalEndpoint>> {
+        // An endpoint may be removed between the pick and its lookup; the next pick cannot return it again.
+        for _ in 0..PICKS_MAX {
+            let pick = self.service.shared().pick(self.started)?;
+            if let Some(endpoint) = self.take(pick) {
+                return Some(endpoint);
+            }
+        }
+        None
+    }
+
+    /// Picks another endpoint for a second attempt.
+    pub(crate) fn pick_again(
+        &mut self,
+        failed: Served,
+        now: Timestamp,
+    ) -> Result<Rc<LocalEndpoint>, RetryRefused> {
+        let pick = self.service.shared().pick_retry(failed, now)?;
+        self.take(pick).ok_or(RetryRefused::NoOther)
+    }
+
+    fn take(&mut self, pick: Pick) -> Option<Rc<LocalEndpoint>> {
+        let shared = self.service.shared();
+        let Some(endpoint) = self.service.endpoint(pick.endpoint) else {
+            shared.cancelled(pick.ticket, self.started);
+            return None;
+        };
+        shared.metrics().picked(pick.locality, pick.reason);
+        if let Some((locality, reason)) = pick.would {
+            shared.metrics().would_pick(locality, reason);
+        }
+        endpoint.shared().counts.picked();
+        self.attempt = Some(Attempt {
+            endpoint: Rc::clone(&endpoint),
+            locality: pick.locality,
+            ticket: Some(pick.ticket),
+        });
+        Some(endpoint)
+    }
+
+    /// The response headers arrived, or the attempt failed by the endpoint's fault.
+    pub(crate) fn answered(&mut self, outcome: Outcome, now: Timestamp) -> Option<Served> {
+        let ticket = self.attempt.as_mut()?.ticket.take()?;
+        Some(self.service.shared().answered(ticket, outcome, now))
+    }
+
+    /// The attempt failed by somebody else's fault: nothing is learnt about the endpoint.
+    pub(crate) fn excused(&mut self) {
+        if let Some(ticket) = self.attempt.as_mut().and_then(|attempt| attempt.ticket.take()) {
+            // No time has passed for the balancer, so that a slow caller does not look like a stalled endpoint.
+            self.service.shared().cancelled(ticket, self.started);
+        }
+    }
+
+    /// The body failed by the endpoint's fault, or its trailers report a failure.
+    pub(crate) fn body_failed(&self, served: Served, now: Timestamp) {
+        self.service.shared().body_failed(served, now);
+    }
+
+    /// Counts the request.
+    pub(crate) fn finish(&mut self, class: Class, now: Timestamp) {
+        if std::mem::replace(&mut self.finished, true) {
+            return;
+        }
+        let seconds = now.since(self.started).as_secs_f64();
+        match &self.attempt {
+            Some(attempt) => attempt.endpoint.shared().zone.requested(self.protocol, class),
+            None => self.service.nowhere().requested(self.protocol, class),
+        }
+        let locality = self.attempt.as_ref().map(|attempt| attempt.locality);
+        self.service.shared().metrics().lasted(locality, seconds);
+    }
+
+    /// Counts a request that failed without an answer of an endpoint.
+    pub(crate) fn fail(&mut self, origin: Origin) {
+        let now = self.now();
+        let class = match origin {
+            Origin::Endpoint => Class::Failure,
+            Origin::Caller | Origin::Proxy => Class::Rejected,
+        };
+        self.finish(class, now);
+    }
+}
+
+/// Picks for a first attempt before it is given up.
+const PICKS_MAX: usize = 3;
+
+impl Drop for Exchange {
+    /// The caller went away: neither success nor failure, unless the endpoint had kept it waiting for too long.
+    fn drop(&mut self) {
+        if self.finished {
+            return;
+        }
+        let now = self.now();
+        let ticket = self.attempt.as_mut().and_then(|attempt| attempt.ticket.take());
+        let stalled = ticket.is_some_and(|ticket| self.service.shared().cancelled(ticket, now));
+        self.finish(if stalled { Class::Failure } else { Class::Cancelled }, now);
+    }
+}

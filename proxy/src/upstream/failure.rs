@@ -1,0 +1,64 @@
+//! Why no response headers came.
+
+use crate::outbound::body::request::RequestBody;
+use http::Request;
+use std::error::Error;
+use std::time::Duration;
+
+/// Why no response headers came.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// No connection came about.
+    #[error("no connection to {address}: {source}")]
+    Connect { address: std::net::SocketAddr, source: std::io::Error },
+    /// No connection came about in time.
+    #[error("no connection to {address} within {limit:?}")]
+    ConnectTimeout { address: std::net::SocketAddr, limit: Duration },
+    /// All connections have as many streams as they may, and no more connections are allowed.
+    #[error("too many requests wait for a stream to the endpoint")]
+    Full,
+    /// The connection went away before the request was written.
+    #[error("the connection closed before the request was written")]
+    Unsent,
+    /// No answer came in the time that the policy allows.
+    #[error("no answer in time")]
+    TimedOut,
+    /// The endpoint says, or its GOAWAY implies, that it did not look at the request.
+    #[error("the endpoint refused the stream: {0}")]
+    Refused(hyper::Error),
+    /// The connection failed while the request was under way.
+    #[error("the connection failed: {error}")]
+    Broken { error: hyper::Error, reused: bool },
+}
+
+/// A request that got no response headers.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) failure: Failure,
+    /// The request, whole, when nothing of it was sent.
+    pub(crate) request: Option<Box<Request<RequestBody>>>,
+}
+
+impl Failed {
+    pub(crate) fn unsent(failure: Failure, request: Request<RequestBody>) -> Self {
+        Self { failure, request: Some(Box::new(request)) }
+    }
+
+    pub(crate) fn sent(failure: Failure) -> Self {
+        Self { failure, request: None }
+    }
+}
+
+/// Whether an error of an HTTP/2 connection proves that the endpoint did not process the request: `REFUSED_STREAM`, or a
+/// GOAWAY whose last stream came before it (RFC 9113, 8.7).
+pub(crate) fn unprocessed(error: &hyper::Error) -> bool {
+    let mut source = error.source();
+    while let Some(cause) = source {
+        if let Some(h2) = cause.downcast_ref::<h2::Error>() {
+            let refused = h2.is_reset() && h2.reason() == Some(h2::Reason::REFUSED_STREAM);
+            return h2.is_remote() && (refused || h2.is_go_away());
+        }
+        source = cause.source();
+    }
+    false
+}

@@ -1,0 +1,134 @@
+//! HTTP/1.1 connections to one endpoint: one request at a time each, kept for the next one.
+
+use crate::outbound::body::request::RequestBody;
+use crate::outbound::limits;
+use crate::upstream::dial::{self, Target};
+use crate::upstream::failure::{Failed, Failure};
+use crate::upstream::{IDLE_TIME, Reuse};
+use balance::time::Timestamp;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{Builder, SendRequest};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Idle connections kept per endpoint and worker. As many as a busy worker has requests under way to one endpoint, so that
+/// a steady load opens no connections; they cost about 10 KiB each.
+const IDLE_MAX: usize = 512;
+
+/// How long a connection whose answer is complete may take to finish its request before it is given up.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// The idle connections of one worker to one endpoint.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    /// The last used one is at the end and is taken first, so that spare ones grow old.
+    idle: RefCell<Vec<Idle>>,
+    closed: Cell<bool>,
+}
+
+#[derive(Debug)]
+struct Idle {
+    sender: SendRequest<RequestBody>,
+    since: Timestamp,
+}
+
+/// A connection that is serving a request.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pool: Rc<Pool>,
+    sender: SendRequest<RequestBody>,
+}
+
+/// Sends a request on an idle connection or a new one.
+pub(crate) async fn send(
+    pool: &Rc<Pool>,
+    to: &Target<'_>,
+    request: Request<RequestBody>,
+    reuse: Reuse,
+) -> Result<(Response<Incoming>, super::Lease), Failed> {
+    let idle = if reuse == Reuse::Idle { pool.take() } else { None };
+    let reused = idle.is_some();
+    let mut sender = match idle {
+        Some(sender) => sender,
+        None => match Box::pin(connect(to)).await {
+            Ok(sender) => sender,
+            Err(failure) => return Err(Failed::unsent(failure, request)),
+        },
+    };
+    match sender.try_send_request(request).await {
+        Ok(response) => {
+            Ok((response, super::Lease::Http1(Lease { pool: Rc::clone(pool), sender })))
+        }
+        Err(mut failed) => match failed.take_message() {
+            Some(request) => Err(Failed::unsent(Failure::Unsent, request)),
+            None => Err(Failed::sent(Failure::Broken { error: failed.into_error(), reused })),
+        },
+    }
+}
+
+async fn connect(to: &Target<'_>) -> Result<SendRequest<RequestBody>, Failure> {
+    let stream = dial::connect(to).await?;
+    let mut builder = Builder::new();
+    builder
+        .max_headers(limits::FIELDS_MAX)
+        .max_header_size(limits::HEADER_BYTES_MAX)
+        .max_buf_size(limits::BUFFER_BYTES_MAX);
+    let (sender, connection) = builder
+        .handshake(stream)
+        .await
+        .map_err(|error| Failure::Broken { error, reused: false })?;
+    tokio::task::spawn_local(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "connection to an endpoint ended");
+        }
+    });
+    Ok(sender)
+}
+
+impl Pool {
+    fn take(&self) -> Option<SendRequest<RequestBody>> {
+        let mut idle = self.idle.borrow_mut();
+        loop {
+            let candidate = idle.pop()?;
+            if candidate.sender.is_ready() {
+                return Some(candidate.sender);
+            }
+        }
+    }
+
+    fn put(&self, sender: SendRequest<RequestBody>, since: Timestamp) {
+        let mut idle = self.idle.borrow_mut();
+        if !self.closed.get() && idle.len() < IDLE_MAX {
+            idle.push(Idle { sender, since });
+        }
+    }
+
+    pub(crate) fn sweep(&self, now: Timestamp) {
+        self.idle
+            .borrow_mut()
+            .retain(|idle| !idle.sender.is_closed() && now.since(idle.since) < IDLE_TIME);
+    }
+
+    pub(crate) fn close(&self) {
+        self.closed.set(true);
+        self.idle.borrow_mut().clear();
+    }
+}
+
+impl Lease {
+    /// Keeps the connection for the next request, at once when it is ready, else as soon as it is.
+    pub(crate) fn release(self, now: Timestamp) {
+        let Self { pool, mut sender } = self;
+        if sender.is_ready() {
+            pool.put(sender, now);
+        } else if !sender.is_closed() {
+            tokio::task::spawn_local(async move {
+                if let Ok(Ok(())) = tokio::time::timeout(SETTLE, sender.ready()).await {
+                    pool.put(sender, now);
+                }
+            });
+        }
+    }
+}

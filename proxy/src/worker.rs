@@ -1,0 +1,220 @@
+//! Workers: threads that serve connections, each with its own listeners, runtime and connections to endpoints, so that
+//! nothing on the path of a request is shared but the balancers.
+
+pub(crate) mod local;
+pub(crate) mod roster;
+
+use crate::clock::Clock;
+use crate::discovery::ListenerSpec;
+use crate::drain::Signal;
+use crate::listener::{self, Bound};
+use crate::metrics::{UNKNOWN, ZoneMetrics};
+use crate::outbound::accept;
+use crate::registry::Registry;
+use crate::worker::local::LocalService;
+use crate::worker::roster::Roster;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::runtime::{Builder, LocalOptions};
+
+/// How often a worker looks for connections that were idle for too long.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// How often a draining worker looks whether it is done.
+const DRAIN_CHECK: Duration = Duration::from_millis(50);
+
+/// How long a draining worker answers what arrives on connections that were idle.
+const DRAIN_LINGER: Duration = Duration::from_secs(1);
+
+/// The running workers.
+#[derive(Debug)]
+pub struct Workers {
+    threads: Vec<JoinHandle<()>>,
+    /// The bound addresses, in the order of the listeners.
+    pub addresses: Vec<SocketAddr>,
+}
+
+/// Why the workers did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A listener's address cannot be bound.
+    #[error("cannot listen on {address}: {source}")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A thread or its runtime did not start.
+    #[error("cannot start a worker thread: {0}")]
+    Thread(#[source] std::io::Error),
+}
+
+/// What one worker has.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    registry: Arc<Registry>,
+    clock: Clock,
+    services: RefCell<HashMap<Arc<str>, Rc<LocalService>>>,
+    /// Counts requests for which no service was found.
+    unresolved: ZoneMetrics,
+    pub(crate) roster: Roster,
+    pub(crate) draining: Cell<bool>,
+}
+
+impl Workers {
+    /// Binds the listeners and starts `count` workers.
+    pub fn start(
+        count: usize,
+        registry: &Arc<Registry>,
+        listeners: &[ListenerSpec],
+        signal: &Signal,
+    ) -> Result<Self, StartError> {
+        let (addresses, shares) = listener::bind(listeners, count.max(1))?;
+        let mut threads = Vec::with_capacity(shares.len());
+        for (number, share) in shares.into_iter().enumerate() {
+            let (registry, signal) = (Arc::clone(registry), signal.clone());
+            let thread = std::thread::Builder::new().name(format!("worker-{number}"));
+            let thread =
+                thread.spawn(move || run(registry, share, signal)).map_err(StartError::Thread)?;
+            threads.push(thread);
+        }
+        Ok(Self { threads, addresses })
+    }
+
+    /// Waits until all workers ended, which they do after the drain. Blocks the thread.
+    pub fn join(self) {
+        for thread in self.threads {
+            if thread.join().is_err() {
+                tracing::error!("a worker thread panicked");
+            }
+        }
+    }
+
+    /// Whether all workers ended.
+    pub fn finished(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+}
+
+/// As many workers as processors may be used, the control group's quota respected.
+pub fn default_count() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn run(registry: Arc<Registry>, listeners: Vec<Bound>, signal: Signal) {
+    let runtime = Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build_local(LocalOptions::default());
+    match runtime {
+        Ok(runtime) => runtime.block_on(serve(registry, listeners, signal)),
+        Err(error) => tracing::error!(%error, "cannot start the runtime of a worker"),
+    }
+}
+
+async fn serve(registry: Arc<Registry>, listeners: Vec<Bound>, signal: Signal) {
+    let clock = registry.clock();
+    let worker = Rc::new(Worker {
+        registry,
+        clock,
+        services: RefCell::default(),
+        unresolved: ZoneMetrics::new(&Arc::from(UNKNOWN), None, None),
+        roster: Roster::default(),
+        draining: Cell::new(false),
+    });
+    for bound in listeners {
+        tokio::task::spawn_local(accept::listen(Rc::clone(&worker), bound));
+    }
+    let grace = tokio::select! {
+        grace = signal.wait() => grace,
+        () = sweep(&worker) => return,
+    };
+    worker.drain(grace).await;
+}
+
+async fn sweep(worker: &Worker) {
+    loop {
+        tokio::time::sleep(SWEEP).await;
+        let now = worker.clock.now();
+        worker.roster.sweep(now);
+        worker.services.borrow_mut().retain(|name, service| {
+            let known = worker
+                .registry
+                .service(name)
+                .is_some_and(|known| Arc::ptr_eq(&known, service.shared()));
+            if known {
+                service.sweep(now);
+            } else {
+                service.close();
+            }
+            known
+        });
+    }
+}
+
+impl Worker {
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    pub(crate) fn unresolved(&self) -> &ZoneMetrics {
+        &self.unresolved
+    }
+
+    /// This worker's view of a service.
+    pub(crate) fn local(&self, service: &Arc<crate::service::Service>) -> Rc<LocalService> {
+        let mut services = self.services.borrow_mut();
+        if let Some(local) = services.get(service.name())
+            && Arc::ptr_eq(local.shared(), service)
+        {
+            return Rc::clone(local);
+        }
+        let local = Rc::new(LocalService::new(Arc::clone(service), self.clock));
+        if let Some(old) = services.insert(Arc::clone(service.name()), Rc::clone(&local)) {
+            old.close();
+        }
+        local
+    }
+
+    /// Lets what is under way finish: callers are told to go (GOAWAY, `Connection: close`), what still arrives is served.
+    async fn drain(&self, grace: Duration) {
+        let started = self.clock.now();
+        self.draining.set(true);
+        self.roster.drain_http2();
+        loop {
+            tokio::time::sleep(DRAIN_CHECK).await;
+            let now = self.clock.now();
+            let waited = now.since(started);
+            if waited >= DRAIN_LINGER {
+                self.roster.drain_all();
+            }
+            if waited >= grace || waited >= DRAIN_LINGER && self.roster.is_empty() {
+                break;
+            }
+            self.roster.sweep(now);
+        }
+    }
+}
+
+/// Runs the tasks of HTTP/2 connections on their worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LocalExecutor;
+
+impl<F> hyper::rt::Executor<F> for LocalExecutor
+where
+    F: Future<Output: 'static> + 'static,
+{
+    fn execute(&self, future: F) {
+        tokio::task::spawn_local(future);
+    }
+}

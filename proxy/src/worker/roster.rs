@@ -1,0 +1,193 @@
+//! The connections of callers that one worker serves. One sweep a second finds those that are idle or slow for too long, so
+//! that no request sets a timer; the same list tells all of them to drain.
+
+use crate::outbound::detect::Version;
+use balance::time::Timestamp;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::task::Waker;
+use std::time::Duration;
+
+/// A connection without a request is closed after this time.
+const IDLE_MAX: Duration = Duration::from_mins(2);
+
+/// A request's header has to arrive whole in this time.
+const HEADER_MAX: Duration = Duration::from_secs(10);
+
+/// The connections that one worker serves.
+#[derive(Debug, Default)]
+pub(crate) struct Roster {
+    entries: RefCell<Vec<Option<Rc<Entry>>>>,
+    free: RefCell<Vec<usize>>,
+    open: Cell<usize>,
+}
+
+/// One connection of a caller.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    phase: Cell<Phase>,
+    /// When a sweep first saw the present phase.
+    since: Cell<Option<Timestamp>>,
+    requests: Cell<u32>,
+    version: Cell<Option<Version>>,
+    command: Cell<Option<Command>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Nothing was read since the last response.
+    Idle,
+    /// Bytes of a header were read.
+    Header,
+    /// A request is served.
+    Busy,
+}
+
+/// What a connection is told from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    /// Finish what is under way and take no more.
+    Drain,
+    /// End now.
+    Close,
+}
+
+/// A place in the roster, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Member<'a> {
+    roster: &'a Roster,
+    index: usize,
+    pub(crate) entry: Rc<Entry>,
+}
+
+impl Roster {
+    pub(crate) fn join(&self) -> Member<'_> {
+        let entry = Rc::new(Entry {
+            phase: Cell::new(Phase::Idle),
+            since: Cell::new(None),
+            requests: Cell::new(0),
+            version: Cell::new(None),
+            command: Cell::new(None),
+            waker: RefCell::new(None),
+        });
+        let mut entries = self.entries.borrow_mut();
+        let index = self.free.borrow_mut().pop().unwrap_or_else(|| {
+            entries.push(None);
+            entries.len() - 1
+        });
+        if let Some(place) = entries.get_mut(index) {
+            *place = Some(Rc::clone(&entry));
+        }
+        self.open.set(self.open.get() + 1);
+        Member { roster: self, index, entry }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open.get() == 0
+    }
+
+    /// Closes connections that are idle, or slow in sending a header, for too long.
+    pub(crate) fn sweep(&self, now: Timestamp) {
+        self.each(|entry| {
+            let limit = match entry.phase.get() {
+                Phase::Idle => IDLE_MAX,
+                Phase::Header => HEADER_MAX,
+                Phase::Busy => return,
+            };
+            match entry.since.get() {
+                None => entry.since.set(Some(now)),
+                Some(since) if now.since(since) >= limit => entry.tell(Command::Close),
+                Some(_) => {}
+            }
+        });
+    }
+
+    /// Tells HTTP/2 callers to open no new streams here.
+    pub(crate) fn drain_http2(&self) {
+        self.each(|entry| {
+            if entry.version.get() == Some(Version::Http2) {
+                entry.tell(Command::Drain);
+            }
+        });
+    }
+
+    /// Tells all callers to go.
+    pub(crate) fn drain_all(&self) {
+        self.each(|entry| match entry.version.get() {
+            Some(_) => entry.tell(Command::Drain),
+            None => entry.tell(Command::Close),
+        });
+    }
+
+    fn each(&self, act: impl Fn(&Entry)) {
+        for entry in self.entries.borrow().iter().flatten() {
+            act(entry);
+        }
+    }
+}
+
+impl Drop for Member<'_> {
+    fn drop(&mut self) {
+        if let Some(place) = self.roster.entries.borrow_mut().get_mut(self.index) {
+            *place = None;
+        }
+        self.roster.free.borrow_mut().push(self.index);
+        self.roster.open.set(self.roster.open.get().saturating_sub(1));
+    }
+}
+
+impl Entry {
+    /// Bytes arrived.
+    pub(crate) fn received(&self) {
+        if self.phase.get() == Phase::Idle {
+            self.enter(Phase::Header);
+        }
+    }
+
+    pub(crate) fn speaks(&self, version: Version) {
+        self.version.set(Some(version));
+        if version == Version::Http2 {
+            // Its preface is no header; streams are counted on their own.
+            self.enter(Phase::Idle);
+        }
+    }
+
+    pub(crate) fn request_began(&self) {
+        self.requests.set(self.requests.get() + 1);
+        self.enter(Phase::Busy);
+    }
+
+    pub(crate) fn request_ended(&self) {
+        let left = self.requests.get().saturating_sub(1);
+        self.requests.set(left);
+        if left == 0 {
+            self.enter(Phase::Idle);
+        }
+    }
+
+    /// What the connection was told, once; who asks is woken by the next command.
+    pub(crate) fn command(&self, waker: &Waker) -> Option<Command> {
+        let command = self.command.take();
+        if command.is_none() {
+            let mut slot = self.waker.borrow_mut();
+            match &mut *slot {
+                Some(known) => known.clone_from(waker),
+                None => *slot = Some(waker.clone()),
+            }
+        }
+        command
+    }
+
+    fn enter(&self, phase: Phase) {
+        self.phase.set(phase);
+        self.since.set(None);
+    }
+
+    fn tell(&self, command: Command) {
+        self.command.set(Some(command));
+        if let Some(waker) = self.waker.borrow_mut().take() {
+            waker.wake();
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Long runs of tests that are short in the ordinary run.
+
+use crate::clock::Stopwatch;
+use crate::process;
+use clap::Subcommand;
+use std::process::ExitCode;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Soak {
+    /// The seeded histories of the balancing core against its slow, obvious model
+    Balance {
+        /// How many histories
+        #[arg(long, default_value_t = 10_000)]
+        histories: u32,
+        /// Replay the history of this seed alone
+        #[arg(long)]
+        seed: Option<u64>,
+    },
+}
+
+/// Runs it; the exit status is that of the tests.
+pub(crate) fn run(what: &Soak) -> anyhow::Result<ExitCode> {
+    match what {
+        Soak::Balance { histories, seed } => balance(*histories, *seed),
+    }
+}
+
+fn balance(histories: u32, seed: Option<u64>) -> anyhow::Result<ExitCode> {
+    let watch = Stopwatch::start();
+    let mut test = process::cargo(&["test", "--release", "--locked", "-p", "balance"]);
+    test.env("HISTORIES", histories.to_string());
+    if let Some(seed) = seed {
+        test.env("SEED", seed.to_string());
+    }
+    process::run(&mut test)?;
+    println!("{histories} histories in {:.1?}, no invariant broken", watch.elapsed());
+    Ok(ExitCode::SUCCESS)
+}

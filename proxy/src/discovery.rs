@@ -1,7 +1,9 @@
 //! What discovery tells the data plane: plain data, no behaviour. Every source of services (a topology file, a controller
 //! stream) ends in a [`World`], and the data plane knows nothing else about where services come from.
 
+pub mod metrics;
 pub mod topology;
+pub mod watch;
 
 use api::policy::Policy;
 use api::policy::source::PolicySource;

@@ -1,8 +1,11 @@
 //! The data plane of Tidegate: takes the calls of one application and keeps them inside its zone while that is free.
 //!
+//! `cli` reads the command line, `run` is the process, `why` asks a running one; `admin` shows what goes on inside.
 //! `discovery` says what exists, `registry` holds it, `worker` runs the threads, `outbound` is the path of a request and
 //! `upstream` the connections to endpoints.
 
+pub mod admin;
+pub mod cli;
 pub mod clock;
 pub mod discovery;
 pub mod drain;
@@ -11,7 +14,9 @@ mod listener;
 pub mod metrics;
 mod outbound;
 pub mod registry;
+pub mod run;
 pub mod service;
 pub mod settings;
 mod upstream;
+pub mod why;
 pub mod worker;

@@ -1,7 +1,7 @@
 //! From what discovery says to what the balancer and the data path take: plain numbers. This is the one file that knows both
 //! sides, and all of it is pure.
 
-use crate::discovery::{EndpointUpdate, Place, ServiceUpdate};
+use crate::discovery::{EndpointProtocol, EndpointUpdate, Place, ServiceUpdate};
 use api::policy::source::PolicySource;
 use api::policy::{self, Policy, RetryMethods, RetryOn, Tier};
 use balance::config::{Algorithm, Breaker, Config, Fallback, Guard, LoadBand, Mode};
@@ -17,6 +17,8 @@ pub struct Settings {
     pub retry: Retry,
     /// How long anything may take.
     pub timeout: policy::Timeout,
+    /// What the endpoints speak.
+    pub protocol: EndpointProtocol,
     /// The policy behind it.
     pub policy: Arc<Policy>,
     /// Where the policy came from.
@@ -49,6 +51,7 @@ impl Settings {
             config,
             retry: retry(&policy.retry),
             timeout: policy.timeout,
+            protocol: update.protocol,
             policy: Arc::clone(policy),
             policy_source: update.policy_source,
         }

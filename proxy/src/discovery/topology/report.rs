@@ -18,6 +18,16 @@ pub struct Report {
     pub more: usize,
 }
 
+impl Report {
+    /// How many mistakes, in words.
+    pub fn count(&self) -> String {
+        match self.mistakes.len() + self.more {
+            1 => "1 mistake".to_owned(),
+            count => format!("{count} mistakes"),
+        }
+    }
+}
+
 /// One mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {

@@ -1,0 +1,139 @@
+//! The command line. Every flag is an environment variable too; nothing else of the environment is read.
+
+use crate::run::{self, Failure};
+use crate::{why, worker};
+use api::names::{env, port};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Zone-aware sidecar proxy: keeps requests inside their zone while the zone is healthy and not overloaded, and opens the
+/// gate to other zones as far and as long as that buys success or latency.
+#[derive(Debug, Parser)]
+#[command(
+    name = "tidegate-proxy",
+    version,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    run: RunArguments,
+}
+
+/// What else the program does.
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Explain where the running proxy sends the requests for a service, and why
+    Why(WhyArguments),
+}
+
+/// Running the proxy.
+#[derive(Clone, Debug, Args)]
+pub struct RunArguments {
+    /// Topology file: this proxy's place, its listeners, and the services with their endpoints and policies. It is read
+    /// again whenever it changes; a file with mistakes leaves the last good one in force
+    #[arg(long, env = env::TOPOLOGY, value_name = "FILE", required = true)]
+    pub topology: Option<PathBuf>,
+
+    /// Zone that this proxy stands in; goes before what the topology says
+    #[arg(long, env = env::ZONE)]
+    pub zone: Option<String>,
+
+    /// Region that this proxy stands in; goes before what the topology says
+    #[arg(long, env = env::REGION)]
+    pub region: Option<String>,
+
+    /// Node that this proxy stands on; goes before what the topology says
+    #[arg(long, env = env::NODE)]
+    pub node: Option<String>,
+
+    /// Address of the admin server: /live, /ready, /metrics, /debug/services
+    #[arg(long, env = env::ADMIN, value_name = "ADDRESS", default_value_t = default_admin())]
+    pub admin: SocketAddr,
+
+    /// Threads that carry traffic [default: as many as processors may be used]
+    #[arg(long, env = env::WORKERS, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub workers: Option<u16>,
+
+    /// Which log lines appear: error, warn, info, debug or trace, or pairs such as info,proxy=debug
+    #[arg(long, env = env::LOG_LEVEL, value_name = "LEVEL", default_value = "info")]
+    pub log_level: String,
+
+    /// How log lines look: text or json
+    #[arg(long, env = env::LOG_FORMAT, value_name = "FORMAT", default_value = "text")]
+    pub log_format: kit::log::Format,
+
+    /// How long requests in flight may take after SIGTERM or SIGINT; a second signal ends the process at once
+    #[arg(long, env = env::GRACE, value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]
+    pub grace: Duration,
+}
+
+impl RunArguments {
+    /// The number of workers.
+    pub(crate) fn worker_count(&self) -> usize {
+        self.workers.map_or_else(worker::default_count, usize::from)
+    }
+}
+
+/// Asking a running proxy.
+#[derive(Clone, Debug, Args)]
+pub struct WhyArguments {
+    /// Name of the service
+    pub service: String,
+
+    /// Address of the proxy's admin server
+    #[arg(long, env = env::ADMIN, value_name = "ADDRESS", default_value_t = default_admin())]
+    pub admin: SocketAddr,
+
+    /// Print JSON, as /debug/services has it
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn default_admin() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port::ADMIN))
+}
+
+/// The whole program: reads the command line, does what it says and returns the exit status. 0: done; 1: failed; 2: told
+/// something wrong, by the command line or the topology.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        // Help and version are no failures and go to standard output; clap knows.
+        Err(asked) => return shown(asked.print(), u8::try_from(asked.exit_code()).unwrap_or(2)),
+    };
+    match cli.command {
+        None => match run::run(&cli.run) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(Failure::Told(error)) => complain(&format!("{error:#}"), 2),
+            Err(Failure::Ran(error)) => complain(&format!("{error:#}"), 1),
+        },
+        Some(Command::Why(arguments)) => match why::ask(&arguments) {
+            Ok(text) => shown(io::stdout().write_all(text.as_bytes()), 0),
+            Err(error) => complain(&error.to_string(), 1),
+        },
+    }
+}
+
+/// The command line as data: documentation is made from it.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+fn complain(text: &str, status: u8) -> ExitCode {
+    shown(writeln!(io::stderr(), "tidegate-proxy: {text}"), status)
+}
+
+/// A reader that went away (`tidegate-proxy why x | head -1`) is no failure; any other lost output is.
+fn shown(written: io::Result<()>, status: u8) -> ExitCode {
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+        _ => ExitCode::from(status),
+    }
+}

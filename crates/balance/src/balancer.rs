@@ -1,28 +1,88 @@
-//! The balancer of one caller and one service.
+//! The balancer of one caller and one service: what goes in, what comes out, and in which order the parts are asked.
 
-use crate::config::Config;
+mod choose;
+mod inspect;
+mod learn;
+mod share;
+
+use crate::baseline::Baseline;
+use crate::config::{Config, LoadBand};
 use crate::endpoint::{EndpointKey, EndpointSpec, Locality};
-use crate::event::Event;
+use crate::event::{Change, Event};
+use crate::failure_cap::{FailureCap, SHARE_MIN};
+use crate::group::{Group, MEMORY_LOCAL, MEMORY_REMOTE};
+use crate::hold::Hold;
+use crate::plan::Plan;
+use crate::pool::Pool;
+use crate::random::Random;
 use crate::reason::Reason;
-use crate::snapshot::Snapshot;
+use crate::requests::{RequestId, Requests};
+use crate::retry::RetryBudget;
+use crate::slots::{Slot, Slots};
+use crate::spill::SpillBudget;
 use crate::time::Timestamp;
+use crate::valve::Valve;
 use alloc::vec::Vec;
+use core::time::Duration;
+
+/// Most events kept for [`Balancer::take_events`].
+pub const EVENTS_MAX: usize = 256;
+
+/// A tick comes once a second, 20 % earlier or later, so that callers do not move together.
+const TICK_SECONDS: (f64, f64) = (0.8, 1.2);
+/// Most probes that may be saved up.
+const PROBE_TOKENS_MAX: f64 = 1.5;
+/// The load window of the signal `Outstanding`, in seconds.
+const OUTSTANDING_WINDOW: f64 = 10.0;
 
 /// The balancer of one caller and one service.
 #[derive(Debug)]
-pub struct Balancer {}
+pub struct Balancer {
+    config: Config,
+    seed: u64,
+    random: Random,
+    slots: Slots,
+    pool: Pool,
+    plan: Plan,
+    requests: Requests,
+    local: Group,
+    remote: Group,
+    baseline: Baseline,
+    valve: Valve,
+    failure_cap: FailureCap,
+    hold: Hold,
+    retry: RetryBudget,
+    spill: SpillBudget,
+    probe_tokens: f64,
+    /// Remote endpoints that the signal `Outstanding` asks for.
+    steps: usize,
+    /// Probability that a candidate is local.
+    share: f64,
+    /// Why it is what it is.
+    reason: Reason,
+    /// The next in turn of `RoundRobin`.
+    turn: usize,
+    /// Whether endpoints were present before: only later ones are ramped.
+    started: bool,
+    last_tick: f64,
+    next_tick: Timestamp,
+    events: Vec<Event>,
+    events_dropped: u64,
+}
 
 /// A request under way. It must be given back exactly once, to [`Balancer::answered`] or [`Balancer::cancelled`].
 #[derive(Debug)]
 #[must_use = "a reservation that is not finished counts as outstanding for ever"]
 pub struct Ticket {
-    _private: (),
+    request: RequestId,
 }
 
 /// The endpoint of a finished request, for what only the end of its body tells.
 #[derive(Clone, Copy, Debug)]
 pub struct Served {
-    _private: (),
+    slot: Slot,
+    generation: u32,
+    side: Locality,
 }
 
 /// Where a request goes.
@@ -60,64 +120,166 @@ pub enum RetryRefused {
 
 impl Balancer {
     /// A balancer without endpoints. `seed` decides all its random choices.
-    pub fn new(_config: Config, _seed: u64, _now: Timestamp) -> Self {
-        todo!()
+    pub fn new(config: Config, seed: u64, now: Timestamp) -> Self {
+        let mut random = Random::new(seed);
+        // The first tick comes at a random moment of the first second: callers that start together do not tick together.
+        let next_tick = now.plus(Duration::from_secs_f64(random.unit() * TICK_SECONDS.1));
+        Self {
+            config,
+            seed,
+            random,
+            slots: Slots::default(),
+            pool: Pool::default(),
+            plan: Plan::Empty,
+            requests: Requests::new(),
+            local: Group::new(MEMORY_LOCAL),
+            remote: Group::new(MEMORY_REMOTE),
+            baseline: Baseline::new(),
+            valve: Valve::new(),
+            failure_cap: FailureCap::new(),
+            hold: Hold::new(),
+            retry: RetryBudget::new(),
+            spill: SpillBudget::new(),
+            probe_tokens: 1.0,
+            steps: 0,
+            share: 1.0,
+            reason: Reason::NoEndpoints,
+            turn: 0,
+            started: false,
+            last_tick: now.seconds(),
+            next_tick,
+            events: Vec::new(),
+            events_dropped: 0,
+        }
     }
 
     /// Takes new settings; what was learnt stays.
-    pub fn configure(&mut self, _config: Config, _now: Timestamp) {
-        todo!()
+    pub fn configure(&mut self, config: Config, now: Timestamp) {
+        if config != self.config {
+            self.config = config;
+            self.rebuild(now.seconds());
+        }
+        self.check_invariants();
     }
 
     /// Replaces the whole set of endpoints. Keys seen before keep their state; changed tiers and zones are taken over.
-    pub fn update(&mut self, _endpoints: &[EndpointSpec], _now: Timestamp) {
-        todo!()
+    pub fn update(&mut self, endpoints: &[EndpointSpec], now: Timestamp) {
+        let now = now.seconds();
+        let added = if self.started { now } else { f64::NEG_INFINITY };
+        let mut gone: Vec<Slot> = self.slots.present().collect();
+        for spec in endpoints {
+            match self.slots.find(spec.key) {
+                Some(slot) => {
+                    self.slots[slot].spec = *spec;
+                    gone.retain(|other| *other != slot);
+                }
+                None => {
+                    self.slots.add(*spec, added);
+                }
+            }
+        }
+        for slot in gone {
+            self.slots.remove(slot);
+        }
+        self.rebuild(now);
+        self.started |= !endpoints.is_empty();
+        self.check_invariants();
     }
 
     /// Picks an endpoint for a first attempt. `None` only when there is no endpoint at all.
-    pub fn pick(&mut self, _now: Timestamp) -> Option<Pick> {
-        todo!()
+    pub fn pick(&mut self, now: Timestamp) -> Option<Pick> {
+        let now = now.seconds();
+        self.age_out(now);
+        self.probe_tokens = (self.probe_tokens + SHARE_MIN).min(PROBE_TOKENS_MAX);
+        self.retry.earn(self.config.retry_budget);
+        self.spill.earn(self.config.remote_share_max);
+        let (choice, would) = self.choose(now)?;
+        let pick = self.dispatch(choice, would, now);
+        self.check_invariants();
+        Some(pick)
     }
 
     /// Picks another endpoint for a second attempt, if the budget allows one. `failed` is the endpoint of the first.
-    pub fn pick_retry(&mut self, _failed: Served, _now: Timestamp) -> Result<Pick, RetryRefused> {
-        todo!()
+    pub fn pick_retry(&mut self, failed: Served, now: Timestamp) -> Result<Pick, RetryRefused> {
+        let now = now.seconds();
+        self.age_out(now);
+        // Where most endpoints are down, a retry only adds to the overload of the rest.
+        if self.pool.available.len() * 2 < self.pool.present.len() {
+            return Err(RetryRefused::Budget);
+        }
+        let choice = self.choose_retry(failed, now).ok_or(RetryRefused::NoOther)?;
+        if !self.retry.spend() {
+            return Err(RetryRefused::Budget);
+        }
+        let pick = self.dispatch(choice, None, now);
+        self.check_invariants();
+        Ok(pick)
     }
 
     /// The response headers arrived, or the request failed without them.
-    pub fn answered(&mut self, _ticket: Ticket, _outcome: Outcome, _now: Timestamp) -> Served {
-        todo!()
+    #[expect(clippy::needless_pass_by_value, reason = "giving a ticket back uses it up")]
+    pub fn answered(&mut self, ticket: Ticket, outcome: Outcome, now: Timestamp) -> Served {
+        let served = self.end(ticket.request, outcome, now.seconds());
+        self.check_invariants();
+        served
     }
 
     /// The caller gave up before the headers. Neither success nor failure, unless the endpoint had kept it waiting too long.
     /// Returns whether it counted as a failure of the endpoint (`stalled`).
-    pub fn cancelled(&mut self, _ticket: Ticket, _now: Timestamp) -> bool {
-        todo!()
+    #[expect(clippy::needless_pass_by_value, reason = "giving a ticket back uses it up")]
+    pub fn cancelled(&mut self, ticket: Ticket, now: Timestamp) -> bool {
+        let stalled = self.give_up(ticket.request, now.seconds());
+        self.check_invariants();
+        stalled
     }
 
     /// The body of an answered request failed by the endpoint's fault: cut short, or a failing gRPC status in its trailers.
-    pub fn body_failed(&mut self, _served: Served, _now: Timestamp) {
-        todo!()
+    /// The success at its headers becomes a failure.
+    pub fn body_failed(&mut self, served: Served, now: Timestamp) {
+        self.reverse(served, now.seconds());
+        self.check_invariants();
     }
 
     /// When [`tick`](Self::tick) is due.
     pub fn next_tick(&self) -> Timestamp {
-        todo!()
+        self.next_tick
     }
 
     /// Lets the valve move. To be called at [`next_tick`](Self::next_tick), about once a second, also without traffic.
-    pub fn tick(&mut self, _now: Timestamp) {
-        todo!()
+    pub fn tick(&mut self, now: Timestamp) {
+        self.move_valve(now.seconds());
+        self.next_tick =
+            now.plus(Duration::from_secs_f64(self.random.between(TICK_SECONDS.0, TICK_SECONDS.1)));
+        self.check_invariants();
     }
 
-    /// What changed since the last call, oldest first. At most 256 changes are kept; older ones are dropped and counted in
-    /// the snapshot.
+    /// What changed since the last call, oldest first. At most [`EVENTS_MAX`] changes are kept; later ones are dropped and
+    /// counted in the snapshot.
     pub fn take_events(&mut self) -> Vec<Event> {
-        todo!()
+        core::mem::take(&mut self.events)
     }
 
-    /// Everything the balancer knows.
-    pub fn snapshot(&self, _now: Timestamp) -> Snapshot {
-        todo!()
+    fn push_event(&mut self, change: Change, now: f64) {
+        if self.events.len() >= EVENTS_MAX {
+            self.events_dropped += 1;
+            return;
+        }
+        let numbers = self.numbers(now);
+        self.events.push(Event { at: Timestamp::from_seconds(now), change, numbers });
+    }
+
+    /// The load window of endpoints: the signal decides.
+    fn endpoint_window(&self) -> f64 {
+        match self.config.load {
+            LoadBand::Normalized { .. } => self.baseline.window(),
+            LoadBand::Outstanding { .. } => OUTSTANDING_WINDOW,
+        }
+    }
+
+    fn side(&mut self, side: Locality) -> &mut Group {
+        match side {
+            Locality::Local => &mut self.local,
+            Locality::Remote => &mut self.remote,
+        }
     }
 }

@@ -53,6 +53,7 @@ pub enum Mode {
 
 /// Fewest serving endpoints for the locality rules to hold.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(clippy::struct_field_names, reason = "each is the least of something")]
 pub struct Guard {
     /// Serving endpoints in a tier.
     pub local_min: u32,

@@ -32,3 +32,13 @@ pub enum Locality {
     /// Outside of it.
     Remote,
 }
+
+impl Locality {
+    /// The value of the label `locality` in metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Remote => "remote",
+        }
+    }
+}

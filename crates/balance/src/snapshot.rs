@@ -17,7 +17,9 @@ pub struct Snapshot {
     pub retry_tokens: f64,
     /// Remaining time of a hold, zero without one.
     pub hold: Duration,
-    /// One entry an endpoint, in the order of discovery.
+    /// Events that nobody took in time, since the start.
+    pub events_dropped: u64,
+    /// One entry an endpoint, in the order of their keys.
     pub endpoints: Vec<EndpointSnapshot>,
 }
 

@@ -26,6 +26,20 @@ impl Timestamp {
         Self(self.0.saturating_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX)))
     }
 
+    /// Seconds since the origin, as the core's formulas take them: exact to 2 ns for the first 200 days.
+    pub(crate) fn seconds(self) -> f64 {
+        self.0 as f64 * 1e-9
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a float made by `seconds` is in range"
+    )]
+    pub(crate) fn from_seconds(seconds: f64) -> Self {
+        Self((seconds * 1e9) as u64)
+    }
+
     /// How long ago `earlier` was; zero when the clock went backwards in between.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

@@ -1,0 +1,195 @@
+//! The uncongested local latency `R0`, the measure of load, and the load that follows from it.
+//!
+//! By Little's law `rate × R0` requests are outstanding when nothing queues. Load is what is really outstanding over that.
+
+use crate::group::Reading;
+use crate::number::{left_after, sqrt};
+
+/// Shortest and longest load window, in seconds.
+const WINDOW_MIN: f64 = 5.0;
+const WINDOW_MAX: f64 = 60.0;
+/// Confidence of the lower bound, in standard deviations.
+const CONFIDENCE: f64 = 2.5;
+/// Fewest requests in the window that a load is read from.
+const REQUESTS_MIN: f64 = 0.2;
+/// What a congested answer may add to the second moment of latency.
+const RATIO_MAX: f64 = 30.0;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Baseline {
+    /// Uncongested latency in seconds, once known.
+    pub(crate) latency: Option<f64>,
+    /// Second moment of `latency / R0`: how noisy load is.
+    pub(crate) second_moment: f64,
+    /// When the first request left.
+    pub(crate) first: Option<f64>,
+}
+
+/// What the baseline needs to know of the valve.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Openness {
+    pub(crate) share: f64,
+    pub(crate) open: bool,
+    pub(crate) proven: bool,
+}
+
+/// Load, and its lower confidence bound.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Load {
+    pub(crate) mean: f64,
+    pub(crate) lower: f64,
+}
+
+impl Baseline {
+    pub(crate) fn new() -> Self {
+        Self { latency: None, second_moment: 2.0, first: None }
+    }
+
+    /// The load window in seconds: never shorter than one service time.
+    pub(crate) fn window(&self) -> f64 {
+        self.latency.unwrap_or(0.0).clamp(WINDOW_MIN, WINDOW_MAX)
+    }
+
+    /// How long a drop of the valve needs to show in latencies.
+    pub(crate) fn settle(&self) -> f64 {
+        (1.5 * self.latency.unwrap_or(0.0)).clamp(2.0, 6.0)
+    }
+
+    /// How long a request without headers counts for load, and how long a probe may take.
+    pub(crate) fn age_limit(&self) -> f64 {
+        (20.0 * self.latency.unwrap_or(0.0)).max(1.0)
+    }
+
+    /// How long a caller must have waited for its giving up to be the endpoint's failure.
+    pub(crate) fn stall_limit(&self) -> f64 {
+        (5.0 * self.latency.unwrap_or(0.0)).max(0.25)
+    }
+
+    pub(crate) fn dispatched(&mut self, now: f64) {
+        self.first.get_or_insert(now);
+    }
+
+    /// A good local answer.
+    pub(crate) fn answered(&mut self, latency: f64) {
+        if let Some(baseline) = self.latency {
+            let ratio = (latency / baseline).min(RATIO_MAX);
+            self.second_moment += 0.003 * (ratio * ratio - self.second_moment);
+        }
+    }
+
+    /// Load of the local side.
+    pub(crate) fn load(&self, local: &Reading) -> Load {
+        let Some(baseline) = self.latency else { return Load { mean: 1.0, lower: 1.0 } };
+        let window = self.window();
+        let mean = local.load / (local.rate.max(REQUESTS_MIN / window) * baseline);
+        let deviation = sqrt(self.second_moment / (local.rate * window).max(REQUESTS_MIN));
+        Load { mean, lower: mean - CONFIDENCE * deviation }
+    }
+
+    /// Learns from the last window. `elapsed`: seconds since the last tick.
+    pub(crate) fn tick(
+        &mut self,
+        local: &Reading,
+        remote: &Reading,
+        valve: Openness,
+        (elapsed, now): (f64, f64),
+    ) {
+        let (Some(latency), Some(first)) = (local.latency, self.first) else { return };
+        if local.answers < 3.0 {
+            return;
+        }
+        let Some(baseline) = self.latency else {
+            if now - first > (4.0 * latency).max(3.0) {
+                self.latency = Some(born(latency, remote));
+            }
+            return;
+        };
+        let mut target = latency;
+        let mut tau: f64 = match () {
+            () if valve.proven => 10.0,
+            () if latency < baseline => 60.0,
+            () => 600.0,
+        };
+        if latency > baseline && valve.share < 1.0 && !valve.proven {
+            // While spilling it may rise only up to the remote latency: a lasting overload must not become the norm.
+            target = match remote.latency {
+                Some(remote_latency) if remote.answers >= 5.0 => {
+                    (remote_latency - 0.001).max(baseline).min(latency)
+                }
+                _ => baseline,
+            };
+        }
+        let age = now - first;
+        if !valve.open && valve.share >= 1.0 && age < 60.0 {
+            tau = tau.min(age / 2.0);
+        }
+        let weight = local.answers / (local.answers + 5.0);
+        self.latency =
+            Some(baseline + (target - baseline) * weight * (1.0 - left_after(elapsed, tau)));
+    }
+}
+
+/// The first estimate. Remote answers are an anchor for a caller that was born into an overload.
+fn born(latency: f64, remote: &Reading) -> f64 {
+    match remote.latency {
+        Some(remote_latency) if remote.answers >= 3.0 => {
+            latency.min((remote_latency - 0.001).max(latency / 2.0))
+        }
+        _ => latency,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CALM: Openness = Openness { share: 1.0, open: false, proven: false };
+
+    fn window(latency: f64, answers: f64) -> Reading {
+        Reading { latency: Some(latency), answers, ..Reading::default() }
+    }
+
+    fn known(latency: f64) -> Baseline {
+        Baseline { latency: Some(latency), first: Some(0.0), ..Baseline::new() }
+    }
+
+    #[test]
+    fn load_is_outstanding_over_what_would_be_outstanding_without_a_queue() {
+        let load = known(0.05).load(&Reading { load: 10.0, rate: 100.0, ..Reading::default() });
+        assert!((load.mean - 2.0).abs() < 1e-12, "{load:?}");
+        assert!((load.lower - (2.0 - 2.5 * (2.0_f64 / 500.0).sqrt())).abs() < 1e-12, "{load:?}");
+    }
+
+    #[test]
+    fn a_caller_born_into_an_overload_takes_the_remote_latency() {
+        let mut baseline = Baseline { first: Some(0.0), ..Baseline::new() };
+        baseline.tick(&window(0.200, 50.0), &window(0.141, 5.0), CALM, (1.0, 4.0));
+        assert!((baseline.latency.unwrap() - 0.140).abs() < 1e-12);
+    }
+
+    #[test]
+    fn it_does_not_learn_an_overload_while_spilling() {
+        let mut baseline = known(0.05);
+        let spilling = Openness { share: 0.5, open: true, proven: false };
+        baseline.tick(&window(0.5, 1000.0), &window(0.0, 0.0), spilling, (1.0, 1000.0));
+        assert_eq!(baseline.latency, Some(0.05));
+        baseline.tick(&window(0.5, 1000.0), &window(0.051, 50.0), spilling, (600.0, 2000.0));
+        assert!(baseline.latency.unwrap() <= 0.0501, "{baseline:?}");
+    }
+
+    #[test]
+    fn it_falls_faster_than_it_rises() {
+        let (mut falling, mut rising) = (known(0.1), known(0.1));
+        falling.tick(&window(0.05, 1e9), &window(0.0, 0.0), CALM, (1.0, 1000.0));
+        rising.tick(&window(0.15, 1e9), &window(0.0, 0.0), CALM, (1.0, 1000.0));
+        let (fall, rise) = (0.1 - falling.latency.unwrap(), rising.latency.unwrap() - 0.1);
+        assert!((fall / rise - 10.0).abs() < 0.2, "fell {fall}, rose {rise}");
+    }
+
+    #[test]
+    fn too_few_answers_teach_nothing() {
+        let mut baseline = known(0.05);
+        baseline.tick(&window(0.01, 2.9), &window(0.0, 0.0), CALM, (1.0, 1000.0));
+        assert_eq!(baseline.latency, Some(0.05));
+    }
+}

@@ -1,0 +1,202 @@
+//! The load valve: spills queueing, not noise.
+
+use crate::baseline::{Baseline, Load};
+use crate::failure_cap::SHARE_MIN;
+use crate::group::Reading;
+use crate::hold::Hold;
+use crate::number::{rise, sqrt};
+use crate::reason::Reason;
+
+/// Above this failure cap the valve may drop: below, failures already decide.
+const CAP_MIN: f64 = 0.95;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Valve {
+    /// The local share that load allows.
+    pub(crate) share: f64,
+    pub(crate) last_drop: f64,
+    pub(crate) open: bool,
+    pub(crate) proven: bool,
+    /// What the last drop was: load or surge.
+    pub(crate) cause: Reason,
+    /// The share was 1 at least once.
+    pub(crate) warm: bool,
+}
+
+/// What moves the valve at a tick.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inputs<'a> {
+    pub(crate) baseline: &'a Baseline,
+    pub(crate) load: Load,
+    pub(crate) local: Reading,
+    pub(crate) remote: Reading,
+    pub(crate) band: (f64, f64),
+    pub(crate) failure_cap: f64,
+    pub(crate) local_failure: f64,
+    pub(crate) remotes_available: bool,
+}
+
+/// What a tick did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Moved {
+    /// Nothing, or the share rose.
+    Calm,
+    /// The share fell; answers dispatched before say nothing about it.
+    Dropped,
+    /// Crossing did not help: a hold of so many seconds began.
+    Held(f64),
+}
+
+impl Valve {
+    pub(crate) fn new() -> Self {
+        Self {
+            share: 0.5,
+            last_drop: f64::NEG_INFINITY,
+            open: false,
+            proven: false,
+            cause: Reason::Load,
+            warm: false,
+        }
+    }
+
+    /// Whether the last drop had time to show in latencies.
+    fn settled(&self, settle: f64, now: f64) -> bool {
+        now - self.last_drop >= settle
+    }
+
+    /// Once a second.
+    pub(crate) fn tick(&mut self, inputs: &Inputs<'_>, hold: &mut Hold, now: f64) -> Moved {
+        let (low, high) = inputs.band;
+        let baseline = inputs.baseline.latency.unwrap_or(0.0);
+        let latency = if inputs.local.fresh_answers > 0.0 {
+            inputs.local.fresh_latency
+        } else {
+            inputs.local.latency
+        };
+        let latency = latency.unwrap_or(0.0);
+        let settled = self.settled(inputs.baseline.settle(), now);
+        // Answers sent after the last drop are fine: only the old queue is draining.
+        let normal = inputs.local.fresh_answers >= 3.0 && latency < low * baseline;
+        self.open = inputs.load.lower > high && !normal;
+        let remote_as_slow = inputs.remote.latency.is_some_and(|remote| remote > 0.85 * latency);
+        self.proven = self.open
+            && inputs.remote.answers >= 5.0
+            && self.share < 0.97
+            && latency > high * baseline
+            && remote_as_slow;
+        let held = hold.holds(now);
+        let mut moved = Moved::Calm;
+        if self.proven {
+            if !held {
+                moved = Moved::Held(hold.start(inputs.local_failure, now));
+            }
+            self.share = rise(self.share);
+        } else if self.open && !held {
+            if settled && inputs.failure_cap > CAP_MIN && inputs.remotes_available {
+                self.drop_by((inputs.load.lower / high - 1.0).clamp(0.05, 0.6), Reason::Load, now);
+                moved = Moved::Dropped;
+            }
+        } else if (inputs.load.mean < low || normal || held) && (settled || held) {
+            self.share = rise(self.share);
+        }
+        self.warm |= self.share >= 1.0;
+        moved
+    }
+
+    /// Requests pile up and none is answered: acts seconds before the first slow answer returns. True when it dropped.
+    pub(crate) fn surge(&mut self, baseline: &Baseline, pile: Pile, now: f64) -> bool {
+        let Some(latency) = baseline.latency else { return false };
+        let usual = pile.rate * latency;
+        let limit = 3.0 * (usual + sqrt(usual * baseline.second_moment)) + 8.0;
+        let piled = f64::from(pile.outstanding) > limit && now - pile.oldest > 3.0 * latency;
+        if !piled
+            || self.share <= 0.3
+            || pile.failure_cap <= CAP_MIN
+            || !self.settled(baseline.settle(), now)
+        {
+            return false;
+        }
+        self.drop_by(0.6, Reason::Surge, now);
+        true
+    }
+
+    /// A zone that had no endpoint available starts at its fair share.
+    pub(crate) fn start_at(&mut self, fair_share: f64) {
+        self.share = self.share.min(fair_share.max(SHARE_MIN));
+    }
+
+    fn drop_by(&mut self, part: f64, cause: Reason, now: f64) {
+        self.share = (self.share * (1.0 - part)).max(SHARE_MIN);
+        self.last_drop = now;
+        self.cause = cause;
+    }
+}
+
+/// What waits on the local side.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pile {
+    pub(crate) outstanding: u32,
+    pub(crate) rate: f64,
+    /// When the oldest of them was dispatched.
+    pub(crate) oldest: f64,
+    pub(crate) failure_cap: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known() -> Baseline {
+        Baseline { latency: Some(0.05), ..Baseline::new() }
+    }
+
+    fn inputs(baseline: &Baseline, mean: f64, lower: f64) -> Inputs<'_> {
+        let local = Reading { answers: 100.0, latency: Some(0.05 * mean), ..Reading::default() };
+        let load = Load { mean, lower };
+        Inputs {
+            baseline,
+            load,
+            local,
+            remote: Reading::default(),
+            band: (1.2, 1.5),
+            failure_cap: 1.0,
+            local_failure: 0.0,
+            remotes_available: true,
+        }
+    }
+
+    #[test]
+    fn it_drops_above_the_band_once_in_a_settling_time_and_rises_below() {
+        let (baseline, mut hold) = (known(), Hold::new());
+        let mut valve = Valve { share: 1.0, ..Valve::new() };
+        assert_eq!(valve.tick(&inputs(&baseline, 2.2, 2.1), &mut hold, 10.0), Moved::Dropped);
+        assert!((valve.share - 0.6).abs() < 1e-12, "{valve:?}");
+        assert_eq!(valve.tick(&inputs(&baseline, 2.2, 2.1), &mut hold, 11.0), Moved::Calm);
+        assert!((valve.share - 0.6).abs() < 1e-12, "not settled: {valve:?}");
+        valve.tick(&inputs(&baseline, 1.3, 1.25), &mut hold, 13.0);
+        assert!((valve.share - 0.6).abs() < 1e-12, "inside the band: {valve:?}");
+        valve.tick(&inputs(&baseline, 1.1, 1.0), &mut hold, 14.0);
+        assert!((valve.share - 0.76).abs() < 1e-12, "{valve:?}");
+    }
+
+    #[test]
+    fn remote_answers_that_are_as_slow_close_it_for_a_while() {
+        let (baseline, mut hold) = (known(), Hold::new());
+        let mut valve = Valve { share: 0.6, ..Valve::new() };
+        let slow = Reading { answers: 50.0, latency: Some(0.2), ..Reading::default() };
+        let step =
+            valve.tick(&Inputs { remote: slow, ..inputs(&baseline, 4.0, 3.9) }, &mut hold, 10.0);
+        assert_eq!(step, Moved::Held(5.0));
+        assert!(valve.share > 0.6 && hold.holds(11.0));
+    }
+
+    #[test]
+    fn a_pile_of_old_requests_is_a_surge_and_a_young_one_is_not() {
+        let pile = |oldest| Pile { outstanding: 200, rate: 100.0, oldest, failure_cap: 1.0 };
+        let mut valve = Valve { share: 1.0, ..Valve::new() };
+        assert!(!valve.surge(&known(), pile(9.9), 10.0));
+        assert!(valve.surge(&known(), pile(9.8), 10.0));
+        assert!((valve.share - 0.4).abs() < 1e-12);
+        assert!(!valve.surge(&known(), pile(9.0), 11.0), "one drop in a settling time");
+    }
+}

@@ -33,7 +33,11 @@ fn headline(proxy: &ProxyView, service: &ServiceView) -> String {
     let remote = |endpoint: &&EndpointView| endpoint.locality == "remote" && endpoint.active;
     let (share, remotes) = (service.numbers.share, service.endpoints.iter().filter(remote).count());
     let name = &service.name;
-    let Some(zone) = &proxy.zone else { return format!("{name}: requests go to all zones alike.") };
+    let Some(zone) =
+        proxy.zone.as_ref().filter(|_| !matches!(service.reason.as_str(), "off" | "panic"))
+    else {
+        return format!("{name}: requests go to all zones alike.");
+    };
     if service.endpoints.is_empty() {
         return format!("{name}: there is nowhere to send requests from zone {zone}.");
     }

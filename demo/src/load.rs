@@ -1,0 +1,160 @@
+//! The load: oha, as a library in a process of its own, or as a binary that the user names.
+
+pub(crate) mod record;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Parser as _;
+
+use crate::clock::unix_time;
+
+/// A caller gives up after this long.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Arguments of `demo load`, which the demo starts itself.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LoadArguments {
+    /// Unix time in milliseconds at which the load starts
+    #[arg(long)]
+    start_unix_ms: u64,
+    /// End when standard input ends, so that it never outlives the process that started it
+    #[arg(long, hide = true)]
+    exit_with_stdin: bool,
+    /// Arguments for oha
+    #[arg(last = true)]
+    oha: Vec<OsString>,
+}
+
+/// A load as it is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Load<'a> {
+    /// Where to send the requests.
+    pub(crate) url: &'a str,
+    /// Requests a second.
+    pub(crate) rate: u32,
+    /// Connections, each with one request at a time.
+    pub(crate) connections: u32,
+    /// How long.
+    pub(crate) seconds: u64,
+    /// The file for one line for each answer; none when nobody will read it.
+    pub(crate) csv: Option<&'a Path>,
+}
+
+impl Load<'_> {
+    /// The arguments that make oha carry it out.
+    pub(crate) fn oha_arguments(&self) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = vec!["--no-tui".into(), "--disable-compression".into()];
+        arguments.extend(["-z".into(), format!("{}s", self.seconds).into(), "-w".into()]);
+        arguments.extend(["-q".into(), self.rate.to_string().into()]);
+        arguments.extend(["-c".into(), self.connections.to_string().into()]);
+        arguments.extend(["-t".into(), format!("{}s", TIMEOUT.as_secs()).into()]);
+        arguments.push("--output-format".into());
+        match self.csv {
+            Some(csv) => arguments.extend(["csv".into(), "--output".into(), csv.into()]),
+            None => arguments.push("quiet".into()),
+        }
+        arguments.push(self.url.into());
+        arguments
+    }
+}
+
+/// The arguments that make this program carry out a load from `start` (Unix time) on.
+pub(crate) fn own_arguments(load: &Load<'_>, start: Duration) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = vec!["load".into(), "--exit-with-stdin".into()];
+    arguments.extend(["--start-unix-ms".into(), start.as_millis().to_string().into(), "--".into()]);
+    arguments.extend(load.oha_arguments());
+    arguments
+}
+
+/// Waits for the start, then lets oha work.
+pub(crate) async fn run(arguments: LoadArguments) -> anyhow::Result<()> {
+    let command_line = std::iter::once(OsString::from("oha")).chain(arguments.oha);
+    let options =
+        oha::Opts::try_parse_from(command_line).context("oha does not take these arguments")?;
+    let start = Duration::from_millis(arguments.start_unix_ms);
+    tokio::time::sleep(start.saturating_sub(unix_time())).await;
+    let stdin_ended = crate::children::stdin_ended(arguments.exit_with_stdin);
+    // Large, since it holds all of oha's state.
+    let load = Box::pin(oha::run(options));
+    tokio::select! {
+        outcome = load => outcome.context("oha failed"),
+        () = stdin_ended => Ok(()),
+    }
+}
+
+/// What a load's process was asked to write, and where.
+#[derive(Debug)]
+pub(crate) struct CsvFile(pub(crate) PathBuf);
+
+impl CsvFile {
+    /// Every request that was offered, with its answer if there was one.
+    pub(crate) fn read(&self, rate: u32, seconds: u32) -> anyhow::Result<Vec<record::Offered>> {
+        let path = self.0.display();
+        let text =
+            std::fs::read_to_string(&self.0).with_context(|| format!("cannot read {path}"))?;
+        let answers = record::parse(&text).with_context(|| format!("cannot understand {path}"))?;
+        Ok(record::offered(answers, rate, seconds))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn oha_takes_the_arguments_it_is_given() {
+        let csv = PathBuf::from("some where/load.csv");
+        let load = Load {
+            url: "http://127.0.0.1:1/",
+            rate: 100,
+            connections: 400,
+            seconds: 131,
+            csv: Some(&csv),
+        };
+        let own = own_arguments(&load, Duration::from_millis(1234));
+        let parsed = crate::arguments::Cli::try_parse_from(
+            std::iter::once(OsString::from("demo")).chain(own),
+        )
+        .unwrap();
+        let Some(crate::arguments::Command::Load(parsed)) = parsed.command else {
+            panic!("another command")
+        };
+        assert_eq!(parsed.start_unix_ms, 1234);
+        assert_eq!(parsed.oha, load.oha_arguments());
+        oha::Opts::try_parse_from(std::iter::once(OsString::from("oha")).chain(parsed.oha))
+            .unwrap();
+        oha::Opts::try_parse_from(
+            std::iter::once(OsString::from("oha"))
+                .chain(Load { csv: None, ..load }.oha_arguments()),
+        )
+        .unwrap();
+    }
+
+    #[tokio::test]
+    async fn oha_loads_a_backend_and_its_record_is_complete() {
+        let backend = crate::backend::Backend::bind(
+            "127.0.0.1:0".parse().unwrap(),
+            "a".to_owned(),
+            crate::backend::behaviour::tests::instant(),
+        );
+        let backend = backend.await.unwrap();
+        let url = format!("http://{}/", backend.address());
+        tokio::spawn(backend.run());
+        let csv = CsvFile(
+            std::env::temp_dir().join(format!("tidegate-demo-{}-load.csv", std::process::id())),
+        );
+        let load = Load { url: &url, rate: 50, connections: 4, seconds: 1, csv: Some(&csv.0) };
+        run(LoadArguments { start_unix_ms: 0, exit_with_stdin: false, oha: load.oha_arguments() })
+            .await
+            .unwrap();
+        let offered = csv.read(50, 1).unwrap();
+        std::fs::remove_file(&csv.0).unwrap();
+        assert_eq!(offered.len(), 50);
+        assert!(
+            offered.iter().all(|request| request.answer.is_some_and(|answer| answer.status == 200))
+        );
+    }
+}

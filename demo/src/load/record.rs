@@ -1,0 +1,190 @@
+//! From oha's CSV file to every request that was offered.
+//!
+//! oha writes a line for each request that was answered, whatever the status, and nothing for one that timed out or
+//! lost its connection. But it sends on a fixed schedule, request `i` at `i / rate` seconds and never before: so each
+//! line is put to the schedule, and what is left of the schedule are the requests without an answer.
+
+/// A line of the file: an answered request.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Answered {
+    /// Seconds from oha's start to the moment of sending.
+    sent_at: f64,
+    answer: Answer,
+}
+
+/// An answer as the caller saw it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Answer {
+    /// From sending to the end of the answer.
+    pub(crate) latency_ms: f64,
+    /// HTTP status.
+    pub(crate) status: u16,
+}
+
+/// A request of the schedule.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Offered {
+    /// When it was due, in seconds from the start.
+    pub(crate) due: f64,
+    /// Its answer, unless it timed out or lost its connection.
+    pub(crate) answer: Option<Answer>,
+}
+
+impl Offered {
+    /// Whether it was answered with a status of 2xx.
+    pub(crate) fn succeeded(&self) -> bool {
+        self.answer.is_some_and(|answer| (200..300).contains(&answer.status))
+    }
+}
+
+/// What is wrong with a CSV file.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub(crate) enum CsvError {
+    #[error("the file has no header line; did oha end before its time?")]
+    Empty,
+    #[error("the header names no column {0}; this demo knows the output of oha 1.16")]
+    NoColumn(&'static str),
+    #[error("line {line}: {column} is no number")]
+    NotANumber { line: usize, column: &'static str },
+}
+
+/// Reads a CSV file, finding columns by their names.
+pub(crate) fn parse(text: &str) -> Result<Vec<Answered>, CsvError> {
+    let mut lines = text.lines().enumerate();
+    let header: Vec<&str> = lines.next().ok_or(CsvError::Empty)?.1.split(',').collect();
+    let place = |name: &'static str| {
+        header.iter().position(|column| *column == name).ok_or(CsvError::NoColumn(name))
+    };
+    let (sent, duration, status) =
+        (place("request-start")?, place("request-duration")?, place("status")?);
+    lines
+        .map(|(index, line)| {
+            let fields: Vec<&str> = line.split(',').collect();
+            let number = |place: usize, column: &'static str| {
+                let number = fields.get(place).and_then(|field| field.parse::<f64>().ok());
+                number.ok_or(CsvError::NotANumber { line: index + 1, column })
+            };
+            let code = fields.get(status).and_then(|field| field.parse().ok());
+            Ok(Answered {
+                sent_at: number(sent, "request-start")?,
+                answer: Answer {
+                    latency_ms: number(duration, "request-duration")? * 1e3,
+                    status: code
+                        .ok_or(CsvError::NotANumber { line: index + 1, column: "status" })?,
+                },
+            })
+        })
+        .collect()
+}
+
+/// Puts the answered requests to the schedule of `rate` a second.
+///
+/// A request that was sent belongs to the latest moment of the schedule that is not after it and not taken: exact when
+/// it was sent in time, and right in number when the machine was busy and oha caught up with several at once.
+pub(crate) fn offered(mut answered: Vec<Answered>, rate: u32, seconds: u32) -> Vec<Offered> {
+    answered.sort_by(|one, other| one.sent_at.total_cmp(&other.sent_at));
+    let measured = rate as usize * seconds as usize;
+    // The load runs a little longer than what is measured: that part is put to the schedule too, and then left out.
+    let sent = answered.last().map_or(0.0, |last| last.sent_at.max(0.0) * f64::from(rate));
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "not negative; a cast saturates"
+    )]
+    let length = measured.max(sent as usize + 1);
+    let due = |index: usize| index as f64 / f64::from(rate);
+    let mut schedule: Vec<_> =
+        (0..length).map(|index| Offered { due: due(index), answer: None }).collect();
+    let mut waiting: Vec<usize> = Vec::new();
+    let mut upcoming = 0_usize;
+    for Answered { sent_at, answer } in answered {
+        while schedule.get(upcoming).is_some_and(|offered| offered.due <= sent_at + CLOCK_ERROR) {
+            waiting.push(upcoming);
+            upcoming += 1;
+        }
+        let taken = waiting.pop().and_then(|index| schedule.get_mut(index));
+        debug_assert!(taken.is_some(), "oha sent more than it was asked for");
+        if let Some(offered) = taken {
+            offered.answer = Some(answer);
+        }
+    }
+    schedule.truncate(measured);
+    schedule
+}
+
+/// Rounding in the file, in seconds; far below the distance of two requests.
+const CLOCK_ERROR: f64 = 1e-4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str =
+        "request-start,DNS,DNS+dialup,Response-delay,request-duration,bytes,status";
+
+    #[test]
+    fn lines_give_time_latency_and_status() {
+        let text = format!("{HEADER}\n0.0105,0,0,0.02,0.021,1024,200\n1.5,0.1,0.2,0,0.5,0,503\n");
+        let wanted =
+            [(0.0105, 21.0, 200), (1.5, 500.0, 503)].map(|(sent_at, latency_ms, status)| {
+                Answered { sent_at, answer: Answer { latency_ms, status } }
+            });
+        assert_eq!(parse(&text).unwrap(), wanted);
+    }
+
+    #[test]
+    fn columns_are_found_by_name() {
+        let parsed = parse("status,extra,request-duration,request-start\n404,x,0.001,2").unwrap();
+        assert_eq!(
+            parsed,
+            [Answered { sent_at: 2.0, answer: Answer { latency_ms: 1.0, status: 404 } }]
+        );
+    }
+
+    #[test]
+    fn a_broken_file_says_what_is_wrong() {
+        assert_eq!(parse(""), Err(CsvError::Empty));
+        assert_eq!(parse("request-start,status\n"), Err(CsvError::NoColumn("request-duration")));
+        let cut = format!("{HEADER}\n0.1,0,0,0,0.02,1,200\n0.2,0,0");
+        assert_eq!(parse(&cut), Err(CsvError::NotANumber { line: 3, column: "request-duration" }));
+    }
+
+    fn put(sent: &[f64], rate: u32, seconds: u32) -> Vec<bool> {
+        let answer = Answer { latency_ms: 1.0, status: 200 };
+        let answered = sent.iter().map(|&sent_at| Answered { sent_at, answer }).collect();
+        offered(answered, rate, seconds).iter().map(Offered::succeeded).collect()
+    }
+
+    #[test]
+    fn what_has_no_line_is_a_failure_at_its_own_time() {
+        assert_eq!(put(&[0.001, 0.101, 0.401], 10, 1)[..5], [true, true, false, false, true]);
+        assert_eq!(put(&[], 10, 1), [false; 10]);
+    }
+
+    #[test]
+    fn requests_sent_late_in_a_burst_are_all_found() {
+        assert_eq!(
+            put(&[0.31, 0.31, 0.311, 0.312, 0.4], 10, 1)[..6],
+            [true, true, true, true, true, false]
+        );
+    }
+
+    #[test]
+    fn requests_beyond_the_schedule_count_for_nothing() {
+        let sent: Vec<f64> = (0..15).map(|index| f64::from(index) / 10.0 + 0.0005).collect();
+        assert_eq!(put(&sent, 10, 1), [true; 10]);
+        let without_one: Vec<f64> =
+            sent.into_iter().filter(|sent| (sent - 0.3005).abs() > 0.01).collect();
+        assert_eq!(put(&without_one, 10, 1).iter().filter(|succeeded| !**succeeded).count(), 1);
+    }
+
+    #[test]
+    fn only_two_hundreds_succeed() {
+        for (status, succeeded) in
+            [(200, true), (204, true), (302, false), (404, false), (503, false)]
+        {
+            let answer = Some(Answer { latency_ms: 1.0, status });
+            assert_eq!(Offered { due: 0.0, answer }.succeeded(), succeeded, "{status}");
+        }
+    }
+}

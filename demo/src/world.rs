@@ -1,0 +1,375 @@
+//! The processes of a run: backends, proxies, loads, and what can be done to them.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::process::Command;
+use tokio::task::JoinSet;
+
+use crate::arguments::RunArguments;
+use crate::children::{Child, Keeper};
+use crate::clock::{Clock, Deadline};
+use crate::fault::{FAULTY_ZONE, Fault, Means};
+use crate::fetch;
+use crate::load::{self, CsvFile, Load};
+use crate::policy::{Policy, Topology, ZONES};
+use crate::ports;
+
+/// Backends of each zone.
+const BACKENDS_PER_ZONE: usize = 3;
+/// From the start of a process to its first good answer, on a machine that is busy building.
+const START_PATIENCE: Duration = Duration::from_secs(15);
+/// For a control request; a fault must not come late without notice.
+const CONTROL_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Everything that runs. Dropping it ends everything.
+#[derive(Debug)]
+pub(crate) struct World {
+    /// First, so that it is gone before the processes that it would kill.
+    #[expect(dead_code, reason = "held for its drop")]
+    keeper: Keeper,
+    backends: Vec<Backend>,
+    pub(crate) proxies: Vec<Proxy>,
+    folder: Folder,
+    program: PathBuf,
+    latency: String,
+}
+
+#[derive(Debug)]
+struct Backend {
+    name: String,
+    zone: &'static str,
+    address: SocketAddr,
+    /// None while it is crashed.
+    process: Option<Child>,
+}
+
+/// A proxy, for one zone under one policy.
+#[derive(Debug)]
+pub(crate) struct Proxy {
+    pub(crate) policy: Policy,
+    pub(crate) zone: &'static str,
+    /// Listener of the demo's service.
+    pub(crate) listen: SocketAddr,
+    /// Forward listener, which takes the service from `Host`.
+    pub(crate) forward: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    topology: PathBuf,
+    process: Child,
+}
+
+/// Where a run writes.
+#[derive(Debug, Clone)]
+pub(crate) struct Folder {
+    /// For topology files, logs and the loads' records; emptied at the start of a run.
+    run: PathBuf,
+}
+
+/// A running load.
+#[derive(Debug)]
+pub(crate) struct RunningLoad {
+    pub(crate) policy: Policy,
+    pub(crate) zone: &'static str,
+    pub(crate) process: Child,
+    pub(crate) csv: CsvFile,
+}
+
+impl Folder {
+    /// Makes the folders, and leaves nothing there from an earlier run that could be taken for this one.
+    pub(crate) fn prepare(report: &Path) -> anyhow::Result<Self> {
+        let folder = Self { run: report.join("run") };
+        for stale in ["report.html", "report.json"].map(|name| report.join(name)) {
+            if stale.exists() {
+                std::fs::remove_file(&stale)
+                    .with_context(|| format!("cannot remove {}", stale.display()))?;
+            }
+        }
+        if folder.run.exists() {
+            let removed = std::fs::remove_dir_all(&folder.run);
+            removed.with_context(|| format!("cannot empty {}", folder.run.display()))?;
+        }
+        let made = std::fs::create_dir_all(&folder.run);
+        made.with_context(|| format!("cannot make {}", folder.run.display()))?;
+        Ok(folder)
+    }
+}
+
+/// The proxy's binary: the one that is named, or the one beside this program.
+pub(crate) fn proxy_binary(named: Option<&Path>, program: &Path) -> anyhow::Result<PathBuf> {
+    let binary = named.map_or_else(|| program.with_file_name("tidegate-proxy"), Path::to_owned);
+    anyhow::ensure!(
+        binary.is_file(),
+        "no proxy at {}: `cargo demo` builds it first; or build it with `cargo build -p proxy`, or name one with --proxy PATH",
+        binary.display()
+    );
+    Ok(binary)
+}
+
+impl World {
+    /// Starts backends and proxies, and waits until all are ready.
+    pub(crate) async fn start(arguments: &RunArguments) -> anyhow::Result<Self> {
+        let program = std::env::current_exe().context("cannot find this program's own file")?;
+        let proxy = proxy_binary(arguments.proxy.as_deref(), &program)?;
+        let folder = Folder::prepare(&arguments.report)?;
+        let policies = arguments.policies();
+        let backend_count = ZONES.len() * BACKENDS_PER_ZONE;
+        let mut free = ports::free(backend_count + 3 * ZONES.len() * policies.len())?.into_iter();
+        let mut port = || free.next().context("too few free ports");
+
+        let mut backends = Vec::new();
+        for zone in ZONES {
+            for number in 1..=BACKENDS_PER_ZONE {
+                let name = format!("backend-{zone}{number}");
+                backends.push(Backend { name, zone, address: port()?, process: None });
+            }
+        }
+        let latency = arguments.latency.to_string();
+        for backend in &mut backends {
+            backend.start(&program, &latency, &folder)?;
+        }
+        let endpoints: Vec<_> =
+            backends.iter().map(|backend| (backend.address, backend.zone)).collect();
+        let mut proxies = Vec::new();
+        for (policy, zone) in policies.iter().flat_map(|policy| ZONES.map(|zone| (*policy, zone))) {
+            let addresses = [port()?, port()?, port()?];
+            proxies.push(Proxy::start(&proxy, (policy, zone), addresses, (&endpoints, &folder))?);
+        }
+        let keeper = Keeper::over(proxies.iter().filter_map(|proxy| proxy.process.id()))?;
+        let mut world = Self { keeper, backends, proxies, folder, program, latency };
+        world.until_ready().await?;
+        Ok(world)
+    }
+
+    async fn until_ready(&mut self) -> anyhow::Result<()> {
+        for backend in &mut self.backends {
+            let process = backend.process.as_mut().context("backend is not started")?;
+            until_ready(process, backend.address, "/_control").await?;
+        }
+        for proxy in &mut self.proxies {
+            until_ready(&mut proxy.process, proxy.admin, "/ready").await?;
+        }
+        Ok(())
+    }
+
+    /// An error that says which process died and why, if one did that should not have.
+    pub(crate) fn check_running(&mut self) -> anyhow::Result<()> {
+        let backends = self.backends.iter_mut().filter_map(|backend| backend.process.as_mut());
+        let mut processes = backends.chain(self.proxies.iter_mut().map(|proxy| &mut proxy.process));
+        processes.try_for_each(Child::check_running)
+    }
+
+    /// Makes the failing zone fail.
+    pub(crate) async fn fail(&mut self, fault: Fault) -> anyhow::Result<()> {
+        match fault.means() {
+            Means::Control => self.control(&fault.control()).await,
+            Means::Kill { .. } => {
+                let faulty = self.backends.iter_mut().filter(|backend| backend.zone == FAULTY_ZONE);
+                let processes: Vec<Child> =
+                    faulty.filter_map(|backend| backend.process.take()).collect();
+                for process in processes {
+                    process.kill().await?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes the failing zone's endpoints out of discovery.
+    pub(crate) fn leave_discovery(&self) -> anyhow::Result<()> {
+        self.write_topologies(|backend| backend.zone != FAULTY_ZONE)
+    }
+
+    /// Heals the failing zone.
+    pub(crate) async fn heal(&mut self, fault: Fault) -> anyhow::Result<()> {
+        let Means::Kill { leave_discovery } = fault.means() else {
+            return self.control("reset").await;
+        };
+        let crashed =
+            || |backend: &&mut Backend| backend.process.is_none() || backend.zone == FAULTY_ZONE;
+        for backend in self.backends.iter_mut().filter(crashed()) {
+            backend.start(&self.program, &self.latency, &self.folder)?;
+        }
+        for backend in self.backends.iter_mut().filter(crashed()) {
+            if let Some(process) = backend.process.as_mut() {
+                until_ready(process, backend.address, "/_control").await?;
+            }
+        }
+        if leave_discovery { self.write_topologies(|_| true) } else { Ok(()) }
+    }
+
+    async fn control(&self, query: &str) -> anyhow::Result<()> {
+        let mut requests = JoinSet::new();
+        for backend in self.backends.iter().filter(|backend| backend.zone == FAULTY_ZONE) {
+            let (address, path) = (backend.address, format!("/_control?{query}"));
+            requests.spawn(async move { fetch::post(address, &path, CONTROL_PATIENCE).await });
+        }
+        while let Some(answer) = requests.join_next().await {
+            let answer = answer.context("a control request panicked")??;
+            anyhow::ensure!(answer.status == 200, "a backend refused {query}: {}", answer.body);
+        }
+        Ok(())
+    }
+
+    fn write_topologies(&self, keep: impl Fn(&&Backend) -> bool) -> anyhow::Result<()> {
+        let kept = self.backends.iter().filter(keep);
+        let endpoints: Vec<_> = kept.map(|backend| (backend.address, backend.zone)).collect();
+        self.proxies.iter().try_for_each(|proxy| proxy.write_topology(&endpoints))
+    }
+
+    /// Starts a load on every proxy, `clock`'s origin being their start.
+    pub(crate) async fn start_loads(
+        &self,
+        arguments: &RunArguments,
+        clock: Clock,
+        seconds: u64,
+        record: bool,
+    ) -> anyhow::Result<Vec<RunningLoad>> {
+        let mut loads = Vec::new();
+        // The loads' schedules are laid between one another, so that requests do not come in bursts of six.
+        let apart =
+            Duration::from_secs(1) / arguments.rate / u32::try_from(self.proxies.len().max(1))?;
+        let mut start = clock.origin_unix();
+        if arguments.oha.is_some() {
+            clock.reach(Duration::ZERO).await; // a binary starts when it is started
+        }
+        for proxy in &self.proxies {
+            let name = format!("load-{}-{}", proxy.policy, proxy.zone);
+            let csv = self.folder.run.join(format!("{name}.csv"));
+            let url = format!("http://{}/", proxy.listen);
+            let csv_wanted = record.then_some(csv.as_path());
+            let (rate, connections) = (arguments.rate, arguments.connections);
+            let load = Load { url: &url, rate, connections, seconds, csv: csv_wanted };
+            let mut command = match &arguments.oha {
+                Some(oha) => Command::new(oha),
+                None => Command::new(&self.program),
+            };
+            command.args(match &arguments.oha {
+                Some(_) => load.oha_arguments(),
+                None => load::own_arguments(&load, start),
+            });
+            let process = Child::start(&name, &mut command, &self.folder.run)?;
+            loads.push(RunningLoad {
+                policy: proxy.policy,
+                zone: proxy.zone,
+                process,
+                csv: CsvFile(csv),
+            });
+            start += apart;
+        }
+        Ok(loads)
+    }
+
+    /// Where the backends listen, with their zones.
+    pub(crate) fn backends(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
+        self.backends.iter().map(|backend| (backend.zone, backend.address))
+    }
+}
+
+impl Backend {
+    fn start(&mut self, program: &Path, latency: &str, folder: &Folder) -> anyhow::Result<()> {
+        let mut command = Command::new(program);
+        command.args([
+            "backend",
+            "--exit-with-stdin",
+            "--zone",
+            self.zone,
+            "--latency",
+            latency,
+            "--listen",
+        ]);
+        command.arg(self.address.to_string());
+        self.process = Some(Child::start(&self.name, &mut command, &folder.run)?);
+        Ok(())
+    }
+}
+
+/// The endpoints that a proxy is told of, and where the run writes.
+type Surroundings<'a> = (&'a [(SocketAddr, &'a str)], &'a Folder);
+
+impl Proxy {
+    fn start(
+        binary: &Path,
+        (policy, zone): (Policy, &'static str),
+        [listen, forward, admin]: [SocketAddr; 3],
+        (endpoints, folder): Surroundings<'_>,
+    ) -> anyhow::Result<Self> {
+        let name = format!("proxy-{policy}-{zone}");
+        let topology = folder.run.join(format!("{name}.toml"));
+        let toml = Topology { policy, zone, listen, forward, endpoints }.toml();
+        write_atomically(&topology, &toml)?;
+        let mut command = Command::new(binary);
+        command.arg("--topology").arg(&topology).arg("--admin").arg(admin.to_string());
+        // One thread each: there are six, and the machine may have two cores.
+        command.args(["--workers", "1"]);
+        let process = Child::start(&name, &mut command, &folder.run)?;
+        Ok(Self { policy, zone, listen, forward, admin, topology, process })
+    }
+
+    fn write_topology(&self, endpoints: &[(SocketAddr, &str)]) -> anyhow::Result<()> {
+        let (policy, zone, listen, forward) = (self.policy, self.zone, self.listen, self.forward);
+        write_atomically(
+            &self.topology,
+            &Topology { policy, zone, listen, forward, endpoints }.toml(),
+        )
+    }
+}
+
+/// A reader sees the old text or the new one, never a part.
+pub(crate) fn write_atomically(path: &Path, text: &str) -> anyhow::Result<()> {
+    let new = path.with_extension("new");
+    std::fs::write(&new, text).with_context(|| format!("cannot write {}", new.display()))?;
+    std::fs::rename(&new, path).with_context(|| format!("cannot replace {}", path.display()))
+}
+
+async fn until_ready(process: &mut Child, address: SocketAddr, path: &str) -> anyhow::Result<()> {
+    let deadline = Deadline::within(START_PATIENCE);
+    loop {
+        process.check_running()?;
+        let why = match fetch::get(address, path, CONTROL_PATIENCE).await {
+            Ok(answer) if answer.status == 200 => return Ok(()),
+            Ok(answer) => format!("status {}: {}", answer.status, answer.body.trim()),
+            Err(error) => error.to_string(),
+        };
+        let (name, limit) = (process.name(), START_PATIENCE);
+        anyhow::ensure!(
+            !deadline.is_over(),
+            "{name} was not ready within {limit:?} ({why}); see {}",
+            process.log()
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_proxy_says_how_to_get_one() {
+        let error = proxy_binary(None, Path::new("/nowhere/demo")).unwrap_err().to_string();
+        assert!(
+            error.contains("/nowhere/tidegate-proxy") && error.contains("cargo demo"),
+            "{error}"
+        );
+        let error = proxy_binary(Some(Path::new("/elsewhere/proxy")), Path::new("/nowhere/demo"))
+            .unwrap_err();
+        assert!(error.to_string().contains("/elsewhere/proxy"), "{error}");
+    }
+
+    #[test]
+    fn a_new_run_removes_what_an_old_one_left() {
+        let report =
+            std::env::temp_dir().join(format!("tidegate-demo-{}-folder", std::process::id()));
+        std::fs::create_dir_all(report.join("run")).unwrap();
+        for file in ["report.json", "run/load-pinned-a.csv", "kept.txt"] {
+            std::fs::write(report.join(file), "old").unwrap();
+        }
+        Folder::prepare(&report).unwrap();
+        let exists = ["report.json", "run/load-pinned-a.csv", "kept.txt", "run"]
+            .map(|name| report.join(name).exists());
+        std::fs::remove_dir_all(&report).unwrap();
+        assert_eq!(exists, [false, false, true, true]);
+    }
+}

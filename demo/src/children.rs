@@ -12,7 +12,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use tokio::process::Command;
+use tokio::process::{ChildStdin, Command};
 
 /// A process that is killed when this is dropped.
 #[derive(Debug)]
@@ -20,6 +20,9 @@ pub(crate) struct Child {
     name: String,
     log: PathBuf,
     process: tokio::process::Child,
+    /// Held apart, since waiting for a process closes the standard input that it has.
+    #[expect(dead_code, reason = "held for its drop")]
+    stdin: Option<ChildStdin>,
 }
 
 impl Child {
@@ -33,8 +36,9 @@ impl Child {
         // A process group of its own: Ctrl-C in the terminal reaches the demo alone, which ends its children in order.
         let process = command.process_group(0).spawn();
         let program = command.as_std().get_program().display().to_string();
-        let process = process.with_context(|| format!("cannot start {program} as {name}"))?;
-        Ok(Self { name: name.to_owned(), log, process })
+        let mut process = process.with_context(|| format!("cannot start {program} as {name}"))?;
+        let stdin = process.stdin.take();
+        Ok(Self { name: name.to_owned(), log, process, stdin })
     }
 
     /// What it is called in messages.

@@ -81,7 +81,7 @@ async fn demo(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
         }
         None => Vec::new(),
     };
-    let records = collect(loads, observed, arguments, &timeline).await?;
+    let records = stage.collect(loads, observed).await?;
     let report = Report::new(arguments, &timeline, &records);
     let files = report::write(&report, &records, &arguments.report)?;
     say(&report::table(&report))?;
@@ -154,6 +154,35 @@ impl Stage<'_> {
             _ => Ok(()),
         }
     }
+
+    /// Waits for the loads to end, and puts what they recorded beside what was observed.
+    async fn collect(
+        &self,
+        loads: Vec<RunningLoad>,
+        observed: Vec<Observed>,
+    ) -> anyhow::Result<Vec<Record>> {
+        let Stage { arguments, timeline, clock } = self;
+        let limit =
+            TIMEOUT + Duration::from_secs(u64::from(LOAD_TAIL_SECONDS)) + Duration::from_secs(15);
+        let mut records: Vec<Record> = arguments
+            .policies()
+            .into_iter()
+            .map(|policy| Record { policy, zones: Vec::new() })
+            .collect();
+        for (load, observed) in loads.into_iter().zip(observed) {
+            debug_assert_eq!(
+                (load.policy, load.zone),
+                (observed.policy, observed.zone),
+                "one load for each proxy, in order"
+            );
+            load.process.finish(limit).await?;
+            let offered = load.csv.read(arguments.rate, timeline.end, *clock)?;
+            let record = records.iter_mut().find(|record| record.policy == load.policy);
+            let record = record.context("a load of no policy")?;
+            record.zones.push(ZoneRecord { zone: load.zone, offered, observed });
+        }
+        Ok(records)
+    }
 }
 
 /// Looks at every proxy at the same time; gives, for each, how many decisions are new.
@@ -172,35 +201,6 @@ async fn look(observed: &mut [Observed], clock: Clock) -> Vec<usize> {
         }
     }
     news
-}
-
-/// Waits for the loads to end, and puts what they recorded beside what was observed.
-async fn collect(
-    loads: Vec<RunningLoad>,
-    observed: Vec<Observed>,
-    arguments: &RunArguments,
-    timeline: &Timeline,
-) -> anyhow::Result<Vec<Record>> {
-    let limit =
-        TIMEOUT + Duration::from_secs(u64::from(LOAD_TAIL_SECONDS)) + Duration::from_secs(15);
-    let mut records: Vec<Record> = arguments
-        .policies()
-        .into_iter()
-        .map(|policy| Record { policy, zones: Vec::new() })
-        .collect();
-    for (load, observed) in loads.into_iter().zip(observed) {
-        debug_assert_eq!(
-            (load.policy, load.zone),
-            (observed.policy, observed.zone),
-            "one load for each proxy, in order"
-        );
-        load.process.finish(limit).await?;
-        let offered = load.csv.read(arguments.rate, timeline.end)?;
-        let record = records.iter_mut().find(|record| record.policy == load.policy);
-        let record = record.context("a load of no policy")?;
-        record.zones.push(ZoneRecord { zone: load.zone, offered, observed });
-    }
-    Ok(records)
 }
 
 /// Prints a line for the user.

@@ -7,7 +7,6 @@ use anyhow::Context as _;
 
 use crate::fault::Fault;
 use crate::observe::{Decision, Observed};
-use crate::policy::Policy;
 use crate::timeline::Timeline;
 use crate::verdict::percent;
 
@@ -62,11 +61,17 @@ impl View {
     }
 
     fn lines(&self, second: u32, observed: &[Observed], news: &[usize]) -> String {
-        let mut text = format!("{second:4}s {:8}", self.timeline.name_at(second));
+        let mut text = String::new();
         for proxies in observed.chunk_by(|one, other| one.policy == other.policy) {
-            text.push_str(&summary(second, proxies));
+            add_line(
+                &mut text,
+                &format!(
+                    "{second:4}s {:9} {}",
+                    self.timeline.name_at(second),
+                    summary(second, proxies)
+                ),
+            );
         }
-        text.push('\n');
         for (proxy, new) in observed.iter().zip(news) {
             let shown = proxy.decisions.iter().rev().take(*new).rev();
             shown
@@ -139,21 +144,21 @@ impl Drop for View {
 
 /// One policy in one line: success by client zone, and what its proxy in zone a does.
 fn summary(second: u32, proxies: &[Observed]) -> String {
-    let policy = proxies.first().map_or(Policy::Adaptive, |proxy| proxy.policy);
-    let mut text = format!(" | {policy}");
-    for proxy in proxies {
-        let success = last_second(proxy, second).success();
-        add(&mut text, &format!(" {} {}", proxy.zone, share(success)));
-    }
-    if let Some((proxy, state)) =
-        proxies.first().and_then(|proxy| Some((proxy, &proxy.samples.last()?.state)))
-    {
-        let to = last_second(proxy, second).by_zone.map(|count| format!("{count:.0}")).join("/");
-        add(&mut text, &format!("; a sends {to}, load {}, ", load(state.load)));
-        add(&mut text, &format!("active {}+{}", state.active_local, state.active_remote));
-        add(&mut text, &format!(", ejected {}, {}", state.ejected, state.reason));
-    }
-    text
+    let Some(first) = proxies.first() else { return String::new() };
+    let success = proxies.iter().fold(String::new(), |text, proxy| {
+        text + &format!(" {}{:>7}", proxy.zone, share(last_second(proxy, second).success()))
+    });
+    let sent = last_second(first, second).by_zone.map(|count| format!("{count:.0}")).join("/");
+    let state = first.samples.last().map(|sample| sample.state.clone()).unwrap_or_default();
+    format!(
+        "{:8}{success}  a sends {sent:<10} load {:>5}  active {}+{}  ejected {}  {}",
+        first.policy.name(),
+        load(state.load),
+        state.active_local,
+        state.active_remote,
+        state.ejected,
+        state.reason
+    )
 }
 
 fn last_second(proxy: &Observed, second: u32) -> crate::observe::Counters {
@@ -215,10 +220,6 @@ fn event(proxy: &Observed, decision: &Decision) -> String {
     format!("  {at:6.1}s {} {}: {change}{endpoint}{why} {detail}", proxy.policy, proxy.zone)
 }
 
-fn add(text: &mut String, more: &str) {
-    text.push_str(more);
-}
-
 fn add_line(text: &mut String, line: &str) {
     let added = writeln!(text, "{line}");
     debug_assert!(added.is_ok(), "a string takes any text");
@@ -228,7 +229,7 @@ fn add_line(text: &mut String, line: &str) {
 mod tests {
     use super::*;
     use crate::measure::tests::record;
-    use crate::policy::ZONES;
+    use crate::policy::{Policy, ZONES};
 
     fn observed(timeline: &Timeline) -> Vec<Observed> {
         let make = |policy| {
@@ -249,19 +250,17 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_second_is_one_line_and_its_decisions() {
+    fn a_plain_second_is_a_line_for_each_policy_and_the_decisions() {
         let timeline = Timeline::FULL;
         let mut observed = observed(&timeline);
         observed[3].decisions.push(decision());
         let view = View::new(Fault::Fast, timeline, true);
         let text = view.lines(40, &observed, &[0, 0, 0, 1, 0, 0]);
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 2, "{text}");
-        assert!(
-            lines[0].starts_with("  40s fault    | pinned a 50 % b 100 % c 100 %; a sends 75/25/0"),
-            "{text}"
-        );
-        assert_eq!(lines[1], "    31.2s adaptive a: widen (failure) share 1.00→0.62");
+        assert_eq!(lines.len(), 3, "{text}");
+        let wanted = "  40s fault     pinned   a   50 % b  100 % c  100 %  a sends 75/25/0 ";
+        assert!(lines[0].starts_with(wanted), "{text}");
+        assert_eq!(lines[2], "    31.2s adaptive a: widen (failure) share 1.00→0.62");
         assert!(!text.contains('\x1b'));
     }
 

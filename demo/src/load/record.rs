@@ -77,21 +77,26 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Answered>, CsvError> {
         .collect()
 }
 
-/// Puts the answered requests to the schedule of `rate` a second.
+/// Puts the answered requests to the schedule of `rate` a second, of which `seconds` are wanted; `late` is what lies
+/// between the demo's start and oha's, in seconds.
 ///
 /// A request that was sent belongs to the latest moment of the schedule that is not after it and not taken: exact when
 /// it was sent in time, and right in number when the machine was busy and oha caught up with several at once.
-pub(crate) fn offered(mut answered: Vec<Answered>, rate: u32, seconds: u32) -> Vec<Offered> {
+pub(crate) fn offered(
+    mut answered: Vec<Answered>,
+    rate: u32,
+    seconds: u32,
+    late: f64,
+) -> Vec<Offered> {
     answered.sort_by(|one, other| one.sent_at.total_cmp(&other.sent_at));
-    let measured = rate as usize * seconds as usize;
-    // The load runs a little longer than what is measured: that part is put to the schedule too, and then left out.
+    // The load runs a little longer than what is wanted: that part is put to the schedule too, and then left out.
     let sent = answered.last().map_or(0.0, |last| last.sent_at.max(0.0) * f64::from(rate));
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "not negative; a cast saturates"
     )]
-    let length = measured.max(sent as usize + 1);
+    let length = (rate as usize * seconds as usize).max(sent as usize + 1);
     let due = |index: usize| index as f64 / f64::from(rate);
     let mut schedule: Vec<_> =
         (0..length).map(|index| Offered { due: due(index), answer: None }).collect();
@@ -108,8 +113,9 @@ pub(crate) fn offered(mut answered: Vec<Answered>, rate: u32, seconds: u32) -> V
             offered.answer = Some(answer);
         }
     }
-    schedule.truncate(measured);
-    schedule
+    let shifted =
+        schedule.into_iter().map(|offered| Offered { due: offered.due + late, ..offered });
+    shifted.filter(|offered| offered.due < f64::from(seconds)).collect()
 }
 
 /// Rounding in the file, in seconds; far below the distance of two requests.
@@ -152,7 +158,7 @@ mod tests {
     fn put(sent: &[f64], rate: u32, seconds: u32) -> Vec<bool> {
         let answer = Answer { latency_ms: 1.0, status: 200 };
         let answered = sent.iter().map(|&sent_at| Answered { sent_at, answer }).collect();
-        offered(answered, rate, seconds).iter().map(Offered::succeeded).collect()
+        offered(answered, rate, seconds, 0.0).iter().map(Offered::succeeded).collect()
     }
 
     #[test]
@@ -176,6 +182,19 @@ mod tests {
         let without_one: Vec<f64> =
             sent.into_iter().filter(|sent| (sent - 0.3005).abs() > 0.01).collect();
         assert_eq!(put(&without_one, 10, 1).iter().filter(|succeeded| !**succeeded).count(), 1);
+    }
+
+    #[test]
+    fn a_load_that_started_late_is_put_to_its_own_time() {
+        let answer = Answer { latency_ms: 1.0, status: 200 };
+        let answered = (0..20)
+            .map(|index| Answered { sent_at: f64::from(index) / 10.0 + 0.001, answer })
+            .collect();
+        let offered = offered(answered, 10, 1, 0.25);
+        let due: Vec<String> =
+            offered.iter().map(|offered| format!("{:.2}", offered.due)).collect();
+        assert_eq!(due, ["0.25", "0.35", "0.45", "0.55", "0.65", "0.75", "0.85", "0.95"]);
+        assert!(offered.iter().all(Offered::succeeded));
     }
 
     #[test]

@@ -270,10 +270,10 @@ fn seconds(report: &Report) -> std::ops::Range<u32> {
     0..report.timeline.end
 }
 
-/// State of the failing zone's proxy at the end of each second.
+/// State of the failing zone's proxy at the start of each second.
 fn states<'a>(report: &Report, record: &'a Record) -> Vec<Option<&'a crate::observe::State>> {
     let state = |second: u32| {
-        let sample = record.zones.first()?.observed.at(f64::from(second + 1))?;
+        let sample = record.zones.first()?.observed.at(f64::from(second))?;
         Some(&sample.state)
     };
     seconds(report).map(state).collect()

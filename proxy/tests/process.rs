@@ -130,6 +130,15 @@ fn get(address: SocketAddr, path: &str) -> Option<String> {
     Some(answer)
 }
 
+/// Calls a service through the proxy.
+fn call(listener: SocketAddr, service: &str) -> String {
+    let mut stream = TcpStream::connect(listener).expect("it listens");
+    write!(stream, "GET / HTTP/1.1\r\nhost: {service}\r\nconnection: close\r\n\r\n").expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
 /// A topology with a forward listener and services of one endpoint each, in the proxy's zone.
 fn topology(services: &[(&str, SocketAddr)]) -> String {
     let head = "[proxy]\nzone = \"a\"\n[[listener]]\naddress = \"127.0.0.1:0\"\n";
@@ -165,14 +174,7 @@ fn answer(mut stream: TcpStream) {
 fn a_good_change_is_taken_and_a_bad_one_leaves_the_last_good_in_force() {
     let proxy = Proxy::start(&topology(&[("web", backend())]));
     let listener = proxy.logged("listening");
-    let calls = |service: &str| {
-        let mut stream = TcpStream::connect(listener).expect("it listens");
-        write!(stream, "GET / HTTP/1.1\r\nhost: {service}\r\nconnection: close\r\n\r\n")
-            .expect("sent");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        answer
-    };
+    let calls = |service: &str| call(listener, service);
     assert!(calls("web").ends_with("hello"), "{}", calls("web"));
     proxy.rewrite("[[listner]]\nzone = 3\n");
     until("the mistake is counted", || {
@@ -281,7 +283,12 @@ fn an_admin_port_in_use_is_told_by_name() {
 fn every_metric_says_what_it_means() {
     let proxy = Proxy::start(&topology(&[("web", backend())]));
     let listener = proxy.logged("listening");
-    assert!(get(listener, "/").is_some(), "a request that names no service is answered too");
+    let call = |host: &str| call(listener, host);
+    assert!(call("web").ends_with("hello"));
+    assert!(
+        call("nowhere").starts_with("HTTP/1.1 "),
+        "a request that names no service is answered too"
+    );
     let answer = proxy.metrics();
     let (_, text) = answer.split_once("\r\n\r\n").expect("a head");
     let named = |kind: &str| {
@@ -291,13 +298,21 @@ fn every_metric_says_what_it_means() {
     };
     let (helps, types) = (named("# HELP "), named("# TYPE "));
     assert_eq!(helps, types, "each family has both, once");
+    let page = include_str!("../../docs/metrics.md");
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let name = line.split(['{', ' ']).next().expect("a name");
-        let family = ["_bucket", "_sum", "_count"]
-            .iter()
-            .find_map(|suffix| name.strip_suffix(suffix))
-            .unwrap_or(name);
-        assert!(types.contains(&name) || types.contains(&family), "{line}");
+        let family =
+            ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
+        let family = family.filter(|family| types.contains(family)).unwrap_or(name);
+        assert!(types.contains(&family), "{line}");
+        let row = page.lines().find(|row| row.starts_with(&format!("| `{family}` |")));
+        let labels = row.expect("it is in docs/metrics.md").split('|').nth(3).expect("labels");
+        for label in labels_of(line) {
+            assert!(
+                labels.contains(label) || label == "le",
+                "label {label} of {family} is not in docs/metrics.md"
+            );
+        }
     }
     // Debian's package prometheus brings it; the checks above hold without.
     if let Ok(mut promtool) = Command::new("promtool")
@@ -311,4 +326,10 @@ fn every_metric_says_what_it_means() {
         let checked = promtool.wait_with_output().expect("it ends");
         assert!(checked.status.success(), "{checked:?}");
     }
+}
+
+fn labels_of(line: &str) -> Vec<&str> {
+    let inside = line.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+    let inside = inside.map_or("", |(inside, _)| inside);
+    inside.split(',').filter_map(|pair| Some(pair.split_once('=')?.0)).collect()
 }

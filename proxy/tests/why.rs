@@ -103,8 +103,10 @@ fn a_failing_zone_is_explained() {
         detail: detail.to_owned(),
         numbers: numbers(),
     };
-    failing.decisions =
-        (0_u32..12).map(|n| decision(600.0 - f64::from(n), "probe", None, "old")).collect();
+    failing.decisions = (0_u32..12)
+        .map(|n| decision(600.0 - f64::from(n), "narrow", Some("local"), "old"))
+        .collect();
+    failing.decisions.push(decision(30.0, "probed", None, "not told"));
     failing.decisions.push(decision(
         12.34,
         "widen",

@@ -245,10 +245,15 @@ impl Admin {
         }
     }
 
+    /// Method, path and description of all there is.
+    pub fn pages(&self) -> impl Iterator<Item = (&Method, &'static str, &'static str)> {
+        self.routes.iter().map(|route| (&route.method, route.path, route.about))
+    }
+
     fn index(&self) -> Reply {
-        let line = |route: &Route| {
-            format!("{:4} {:24} {}\n", route.method.as_str(), route.path, route.about)
+        let line = |(method, path, about): (&Method, _, _)| {
+            format!("{:4} {path:24} {about}\n", method.as_str())
         };
-        reply::text(StatusCode::OK, self.routes.iter().map(line).collect::<String>())
+        reply::text(StatusCode::OK, self.pages().map(line).collect::<String>())
     }
 }

@@ -80,8 +80,11 @@ fn facts(service: &ServiceView) -> Vec<String> {
     let mut lines = vec![
         format!("Policy    {}, {}", policy(service), words::of_source(&service.policy_source)),
         format!(
-            "Load      {load:.2}, surely {load_lower:.2}; opens above {}, closes below {} ({})",
-            band.high, band.low, band.signal
+            "Load      {load:.2}, surely {:.2}; opens above {}, closes below {} ({})",
+            load_lower.max(0.0),
+            band.high,
+            band.low,
+            band.signal
         ),
         format!("Latency   {baseline} when nothing queues"),
         format!(
@@ -143,12 +146,15 @@ fn row(endpoint: &EndpointView) -> [String; 10] {
     ]
 }
 
+/// Probes are told by what they lead to: an endpoint ejected again, or restored.
 fn decisions(decisions: &[DecisionView]) -> Vec<String> {
-    if decisions.is_empty() {
+    let told = |decision: &&DecisionView| !matches!(decision.change.as_str(), "probe" | "probed");
+    let told: Vec<&DecisionView> = decisions.iter().filter(told).collect();
+    if told.is_empty() {
         return vec!["No decisions so far.".to_owned()];
     }
     let mut rows = vec![["AGO", "CHANGE", "REASON", "DETAIL"].map(str::to_owned)];
-    for decision in decisions.iter().rev().take(DECISIONS) {
+    for decision in told.into_iter().rev().take(DECISIONS) {
         let endpoint = decision.endpoint.map_or_else(String::new, |address| format!("{address}: "));
         rows.push([
             ago(decision.seconds_ago),

@@ -4,9 +4,14 @@ use crate::{check, table};
 use api::policy::Policy;
 use api::policy::annotations;
 use api::policy::fields::FIELDS;
+use kit::admin::Readiness;
+use kit::metrics::{Build, Metrics};
 use proxy::cli;
+use proxy::clock::Clock;
 use proxy::discovery::topology;
+use proxy::registry::Registry;
 use serde_json::Value;
+use std::sync::Arc;
 
 /// Every annotation that sets a policy, with an example that must be understood, and what it says.
 const ANNOTATIONS: &[(&str, &str, &str)] = &[
@@ -79,6 +84,10 @@ fn the_page_of_configuration_is_what_the_code_does() {
          ## `tidegate-proxy why SERVICE`\n\n\
          Asks the running proxy where it sends the requests for a service, and explains the answer.\n\n\
          {}\n\
+         ## Admin server\n\n\
+         {}\n\
+         Pages are opened by IP address or as `localhost`, not by another name, so that no web page can reach them (DNS rebinding).\n\
+         Commands (POST) are taken from the same machine only.\n\n\
          ## Topology file\n\n\
          Local mode: TOML, read at start and again whenever it changes, edited in place or replaced. A change takes effect within a\n\
          second, without restart (but for `[[listener]]`). A file with mistakes is refused whole: every mistake is told with its line and\n\
@@ -99,6 +108,7 @@ fn the_page_of_configuration_is_what_the_code_does() {
          (a `LocalityPolicy` without targets in the controller's namespace), built in.\n",
         flags(&command),
         flags(why),
+        pages(),
         fields(),
         table(
             ["annotation", "example", "sets"],
@@ -124,6 +134,16 @@ fn the_examples_of_annotations_are_understood() {
         let found = annotations::policy([(*key, *example)]);
         assert!(found.policy.is_some() && found.mistakes.is_empty(), "{key}: {example}");
     }
+}
+
+fn pages() -> String {
+    let (metrics, _recorder) = Metrics::local(Build { program: "proxy", version: "1" });
+    let registry = Arc::new(Registry::new(Clock::start()));
+    let admin = proxy::admin::server(&registry, &Readiness::waiting(""), metrics);
+    table(
+        ["request", "answer"],
+        admin.pages().map(|(method, path, about)| [format!("`{method} {path}`"), about.to_owned()]),
+    )
 }
 
 fn flags(command: &clap::Command) -> String {

@@ -66,7 +66,9 @@ async fn forward(
 ) -> Response<ResponseBody> {
     let clock = caller.worker.clock();
     let protocol = head::protocol(caller.version, &head.headers);
-    let mut exchange = Exchange::begin(Rc::clone(service), protocol, clock.now());
+    let retries = service.setting(|settings| settings.retry.attempts > 1);
+    let upload = Upload::new(incoming, retries);
+    let mut exchange = Exchange::begin(Rc::clone(service), protocol, upload.clone(), clock.now());
     let Some(mut endpoint) = exchange.pick() else {
         exchange.fail(classify::Origin::Proxy);
         return reply::refuse(protocol, Refusal::NoEndpoints);
@@ -74,7 +76,6 @@ async fn forward(
     let bounds =
         service.setting(|settings| Bounds::new(settings, &head.headers, exchange.started()));
     head::strip_request(&mut head.headers);
-    let upload = Upload::new(incoming, bounds.rule.attempts > 1);
     let mut request = send::fit(head, upload.body(), endpoint.shared().protocol, memo);
     let replay = Replay::new(&request, upload, bounds);
     let mut count = 1;

@@ -5,6 +5,7 @@ use crate::outbound::body::response::{Ending, ResponseBody};
 use crate::outbound::classify::{self, Verdict};
 use crate::outbound::detect::Version;
 use crate::outbound::record::Exchange;
+use crate::outbound::reply::Refusal;
 use crate::outbound::retry::{RETRIED, Replay};
 use crate::outbound::{head, reply};
 use crate::upstream::Lease;
@@ -58,6 +59,16 @@ pub(crate) fn classify(
     replay: &Replay,
 ) -> Attempted {
     match sent {
+        Ok((response, _)) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
+            // Nobody asked for another protocol: what follows on that connection means nothing here.
+            let verdict = Verdict {
+                origin: classify::Origin::Endpoint,
+                reached: classify::Reached::Perhaps,
+                refusal: Refusal::Protocol,
+            };
+            let served = exchange.answered(Outcome::Failure, exchange.now());
+            Attempted { endpoint, count, ended: Ended::Failed(verdict), served, unsent: None }
+        }
         Ok((response, lease)) => {
             let grpc = exchange.protocol() == Protocol::Grpc;
             let outcome = classify::headers(grpc, response.status(), response.headers());
@@ -102,6 +113,7 @@ impl Attempted {
         version: Version,
     ) -> Response<ResponseBody> {
         let retried = self.count > 1;
+        exchange.settle();
         let mut response = match self.ended {
             Ended::Answered { response, lease, outcome } => {
                 let grpc = exchange.protocol() == Protocol::Grpc;

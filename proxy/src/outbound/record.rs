@@ -2,6 +2,7 @@
 //! [`Exchange`] is finished exactly once, also when the request is dropped at any await.
 
 use crate::metrics::{Class, Protocol};
+use crate::outbound::body::request::Upload;
 use crate::outbound::classify::Origin;
 use crate::worker::local::{LocalEndpoint, LocalService};
 use balance::balancer::{Outcome, Pick, RetryRefused, Served, Ticket};
@@ -16,6 +17,7 @@ pub(crate) struct Exchange {
     protocol: Protocol,
     started: Timestamp,
     attempt: Option<Attempt>,
+    upload: Upload,
     finished: bool,
 }
 
@@ -29,8 +31,18 @@ struct Attempt {
 }
 
 impl Exchange {
-    pub(crate) fn begin(service: Rc<LocalService>, protocol: Protocol, started: Timestamp) -> Self {
-        Self { service, protocol, started, attempt: None, finished: false }
+    pub(crate) fn begin(
+        service: Rc<LocalService>,
+        protocol: Protocol,
+        upload: Upload,
+        started: Timestamp,
+    ) -> Self {
+        Self { service, protocol, started, attempt: None, upload, finished: false }
+    }
+
+    /// An answer is passed on: the request is not sent again.
+    pub(crate) fn settle(&self) {
+        self.upload.settle();
     }
 
     pub(crate) fn service(&self) -> &Rc<LocalService> {
@@ -145,7 +157,10 @@ impl Drop for Exchange {
         }
         let now = self.now();
         let ticket = self.attempt.as_mut().and_then(|attempt| attempt.ticket.take());
-        let stalled = ticket.is_some_and(|ticket| self.service.shared().cancelled(ticket, now));
+        // An endpoint that still waits for the caller's body has kept nobody waiting.
+        let waited_until = if self.upload.is_complete() { now } else { self.started };
+        let stalled =
+            ticket.is_some_and(|ticket| self.service.shared().cancelled(ticket, waited_until));
         self.finish(if stalled { Class::Failure } else { Class::Cancelled }, now);
     }
 }

@@ -138,6 +138,7 @@ async fn an_answer_that_is_not_http_is_the_endpoints_fault() {
         "SSH-2.0-OpenSSH\r\n\r\n",
         "HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n",
         "HTTP/1.1 200 OK\r\nna me: x\r\n\r\n",
+        "HTTP/1.1 101 Switching Protocols\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\n",
     ];
     for (number, bytes) in answers.into_iter().enumerate() {
         let endpoint = Endpoint::raw(move |mut wire| async move {

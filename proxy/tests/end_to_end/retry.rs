@@ -197,6 +197,37 @@ async fn raw_http2_refusing(refusals: Arc<AtomicUsize>) -> std::net::SocketAddr 
     address
 }
 
+/// The endpoint says goodbye after every third request, as one that is replaced does.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_request_is_lost_when_an_endpoint_says_goodbye() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(say_goodbye_after(3, stream));
+        }
+    });
+    let proxy = Proxy::http2("retry-goaway", &[address]);
+    for number in 0..40 {
+        let request = Request::post("http://t/").body(Full::new(Bytes::from_static(b"x"))).unwrap();
+        assert_eq!(ask_http2(proxy.address, request).await.status(), 200, "{number}");
+    }
+    proxy.settles().await;
+    proxy.counts("tidegate_requests_total", &["class=\"success\""], 40.0).await;
+}
+
+async fn say_goodbye_after(requests: u32, stream: tokio::net::TcpStream) {
+    let mut connection = h2::server::handshake(stream).await.unwrap();
+    let mut count = 0;
+    while let Some(Ok((_, mut respond))) = connection.accept().await {
+        respond.send_response(Response::new(()), true).unwrap();
+        count += 1;
+        if count == requests {
+            connection.graceful_shutdown();
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn time_limits_of_the_policy_hold() {
     let endpoint = Endpoint::raw(|mut wire| async move { while wire.more().await {} }).await;

@@ -98,6 +98,20 @@ impl Upload {
         })
     }
 
+    /// The body is not needed once more: what is kept of it is given up.
+    pub(crate) fn settle(&self) {
+        if let Some(source) = &self.0 {
+            let mut source = source.borrow_mut();
+            source.keep = false;
+            source.kept = Vec::new();
+        }
+    }
+
+    /// Whether the caller has sent all of it.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.0.as_ref().is_none_or(|source| source.borrow().ended)
+    }
+
     /// What the caller did wrong, if it did.
     pub(crate) fn fault(&self) -> Option<Fault> {
         self.0.as_ref().and_then(|source| source.borrow().fault)

@@ -246,7 +246,7 @@ impl Observed {
 
     /// The last look at or before a moment, give or take the second's part that a look takes.
     pub(crate) fn at(&self, seconds: f64) -> Option<&Sample> {
-        self.samples.iter().rev().find(|sample| sample.at < seconds + 0.95)
+        self.samples.iter().rev().find(|sample| sample.at < seconds + 0.9)
     }
 
     /// What was counted from one whole second to another.

@@ -26,6 +26,8 @@ use crate::world::{RunningLoad, World};
 const LOAD_LEAD: Duration = Duration::from_millis(1500);
 /// Discovery learns of a zone that went down this long after, in half seconds.
 const DISCOVERY_DELAY_HALVES: u32 = 3;
+/// Looks at the proxies are this much before the whole second.
+const LOOK_AHEAD: Duration = Duration::from_millis(40);
 /// The loads go on this long after the last measured second, so that it is a whole one.
 const LOAD_TAIL_SECONDS: u32 = 1;
 
@@ -72,7 +74,7 @@ async fn demo(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let view = View::new(arguments.fault, timeline, plain);
     let stage = Stage { arguments, timeline, clock };
     let observed = stage.play(&mut world, &mut loads, view).await?;
-    // Started before the first ones end, so that the callers never pause.
+    // Started while the first ones end, so that the callers hardly pause.
     let hold_loads = match arguments.hold {
         Some(limit) => {
             world
@@ -126,14 +128,24 @@ impl Stage<'_> {
         let mut observed: Vec<Observed> =
             proxies.map(|proxy| Observed::new(proxy.policy, proxy.zone, proxy.admin)).collect();
         for half in 0..=2 * self.timeline.end {
-            self.clock.reach(Duration::from_millis(500) * half).await;
-            self.act(world, half).await?;
-            if half % 2 == 0 {
-                let news = look(&mut observed, self.clock).await;
-                world.check_running()?;
-                loads.iter_mut().try_for_each(|load| load.process.check_running())?;
-                view.show(half / 2, &observed, &news)?;
+            let at = Duration::from_millis(500) * half;
+            if half % 2 != 0 {
+                self.clock.reach(at).await;
+                self.act(world, half).await?;
+                continue;
             }
+            // A little before the second, so that a fault that starts then is not in what was counted before it;
+            // beside it, so that a slow look does not delay the fault.
+            self.clock.reach(at.saturating_sub(LOOK_AHEAD)).await;
+            let act = async {
+                self.clock.reach(at).await;
+                self.act(world, half).await
+            };
+            let (news, acted) = tokio::join!(look(&mut observed, self.clock), act);
+            acted?;
+            world.check_running()?;
+            loads.iter_mut().try_for_each(|load| load.process.check_running())?;
+            view.show(half / 2, &observed, &news)?;
         }
         Ok(observed)
     }

@@ -162,17 +162,15 @@ mod tests {
         let csv = CsvFile(
             std::env::temp_dir().join(format!("tidegate-demo-{}-load.csv", std::process::id())),
         );
-        let load = Load { url: &url, rate: 50, connections: 4, seconds: 2, csv: Some(&csv.0) };
+        let load = Load { url: &url, rate: 50, connections: 4, seconds: 1, csv: Some(&csv.0) };
         let clock = Clock::starting_in(Duration::ZERO);
         run(LoadArguments { start_unix_ms: 0, exit_with_stdin: false, oha: load.oha_arguments() })
             .await
             .unwrap();
-        let offered = csv.read(50, 1, clock).unwrap();
+        let offered = csv.read(50, 30, clock).unwrap();
         std::fs::remove_file(&csv.0).unwrap();
-        // Less than fifty by what oha took to prepare.
-        assert!((1..=50).contains(&offered.len()), "{}", offered.len());
-        assert!(
-            offered.iter().all(|request| request.answer.is_some_and(|answer| answer.status == 200))
-        );
+        let answered = offered.iter().take_while(|request| request.succeeded()).count();
+        assert!(answered >= 50, "{answered} of at least 50");
+        assert_eq!(offered.iter().filter(|request| request.answer.is_some()).count(), answered);
     }
 }

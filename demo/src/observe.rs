@@ -258,6 +258,13 @@ impl Observed {
     }
 }
 
+impl Decision {
+    /// A step of the probing of an ejected endpoint: hundreds in a minute, and of interest only when it is over.
+    pub(crate) fn is_routine(&self) -> bool {
+        matches!(self.change.as_str(), "probe" | "probed") || self.reason == "probe_failed"
+    }
+}
+
 impl std::ops::Sub for Counters {
     type Output = Self;
 

@@ -73,11 +73,13 @@ impl View {
             );
         }
         for (proxy, new) in observed.iter().zip(news) {
-            let shown = proxy.decisions.iter().rev().take(*new).rev();
-            shown
-                .take(EVENTS_PER_SECOND)
-                .for_each(|decision| add_line(&mut text, &event(proxy, decision)));
-            if let Some(more) = new.checked_sub(EVENTS_PER_SECOND).filter(|more| *more > 0) {
+            let latest = proxy.decisions.iter().rev().take(*new).rev();
+            let shown: Vec<&Decision> = latest.filter(|decision| !decision.is_routine()).collect();
+            for decision in shown.iter().take(EVENTS_PER_SECOND) {
+                add_line(&mut text, &event(proxy, decision));
+            }
+            let more = shown.len().saturating_sub(EVENTS_PER_SECOND);
+            if more > 0 {
                 add_line(
                     &mut text,
                     &format!("        {} {}: {more} more", proxy.policy, proxy.zone),

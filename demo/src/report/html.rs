@@ -3,6 +3,7 @@
 use crate::fault::FAULTY_ZONE;
 use crate::load::record::Offered;
 use crate::measure::{PhaseFigures, Record, ZoneFigures, ZoneRecord, share as share_of};
+use crate::observe::Decision;
 use crate::policy::{Policy, ZONES};
 use crate::report::chart::{Chart, Layer, Series, Shape};
 use crate::report::{Moments, Report, Run, milliseconds, share};
@@ -79,9 +80,9 @@ fn scores(report: &Report) -> String {
         format!(
             "<div class=\"card\"><h2>{}</h2><p class=\"score {class}\">{}</p>\
              <p class=\"caption\">of zone {FAULTY_ZONE}’s requests answered while it failed</p><dl>\
-             <div><dt>before retries</dt><dd>{}</dd></div><div><dt>median latency</dt><dd>{}</dd></div>\
-             <div><dt>crossed, healthy</dt><dd>{}</dd></div><div><dt>crossed, failing</dt><dd>{}</dd></div>\
-             <div><dt>local again after</dt><dd>{local}</dd></div></dl></div>\n",
+             <div><dt>before retries</dt><dd>{}</dd></div><div><dt>median</dt><dd>{}</dd></div>\
+             <div><dt>crossed before</dt><dd>{}</dd></div><div><dt>crossed then</dt><dd>{}</dd></div>\
+             <div><dt>local again</dt><dd>{local}</dd></div></dl></div>\n",
             escape(run.policy.title()),
             share(success),
             share(callers.and_then(|callers| callers.attempt_success)),
@@ -317,8 +318,11 @@ fn figures(report: &Report) -> String {
             milliseconds(figures.p99_ms),
             share(figures.cross_zone),
         ];
-        let class =
-            if zone == FAULTY_ZONE && phase.name == "fault" { " class=\"marked\"" } else { "" };
+        let class = match (phase.name, zone == FAULTY_ZONE) {
+            ("fault", true) => " class=\"group marked\"",
+            (_, true) => " class=\"group\"",
+            _ => "",
+        };
         let numbers: String = numbers.iter().fold(String::new(), |cells, number| {
             cells + "<td class=\"number\">" + number + "</td>"
         });
@@ -346,40 +350,43 @@ fn figures(report: &Report) -> String {
 }
 
 /// Decisions of one policy on the page; the rest is in `report.json`.
-const DECISIONS_SHOWN: usize = 120;
+const DECISIONS_SHOWN: usize = 200;
 
 fn decisions(report: &Report) -> String {
     let list = |run: &Run| {
-        let of_zone = || run.decisions.iter().filter(|decision| decision.zone == FAULTY_ZONE);
-        let line = |decision: &crate::report::ZoneDecision| {
-            let decision = &decision.decision;
-            format!(
-                "<tr><td class=\"number\">{:.1} s</td><td>{}</td><td>{}</td><td>{}</td><td class=\"detail\">{}</td></tr>\n",
-                decision.at,
-                escape(&decision.change),
-                escape(&decision.reason),
-                escape(decision.endpoint.as_deref().unwrap_or("")),
-                escape(&decision.detail)
-            )
-        };
-        let count = of_zone().count();
+        let of_zone = run.decisions.iter().filter(|decision| decision.zone == FAULTY_ZONE);
+        let measured =
+            of_zone.map(|decision| &decision.decision).filter(|decision| !decision.is_routine());
+        let warm = f64::from(report.timeline.baseline);
+        let shown: Vec<&Decision> =
+            measured.filter(|decision| decision.at >= warm).take(DECISIONS_SHOWN).collect();
+        let rows =
+            shown.iter().fold(String::new(), |rows, decision| rows + &decision_row(decision));
         let open = if run.policy == Policy::Adaptive { " open" } else { "" };
-        let more = count.saturating_sub(DECISIONS_SHOWN);
-        let more = if more > 0 {
-            format!("<p>{more} more are in report.json.</p>")
-        } else {
-            String::new()
-        };
         format!(
-            "<details{open}><summary>{}: {count} decisions</summary>\n<div class=\"scroll tall\"><table><thead><tr><th class=\"number\">at</th><th>change</th><th>reason</th>\
-             <th>endpoint</th><th>detail</th></tr></thead><tbody>\n{}</tbody></table></div>{more}</details>\n",
+            "<details{open}><summary>{}: {} decisions</summary>\n<div class=\"scroll tall\"><table><thead><tr>\
+             <th class=\"number\">at</th><th>change</th><th>reason</th><th>endpoint</th><th>detail</th></tr></thead>\
+             <tbody>\n{rows}</tbody></table></div></details>\n",
             escape(run.policy.title()),
-            of_zone().take(DECISIONS_SHOWN).map(line).collect::<String>()
+            shown.len(),
         )
     };
     format!(
-        "<section>\n<h2>Decisions of zone a’s proxy</h2>\n<p>Every change of the pool, with its reason and the numbers behind it.</p>\n{}</section>\n",
+        "<section>\n<h2>Decisions of zone a’s proxy</h2>\n<p>Changes of the pool after the warm-up, each with its reason and \
+         the numbers behind it. Those of the warm-up and each probe of an ejected endpoint are in report.json.</p>\n{}\
+         </section>\n",
         report.runs.iter().map(list).collect::<String>()
+    )
+}
+
+fn decision_row(decision: &Decision) -> String {
+    format!(
+        "<tr><td class=\"number\">{:.1} s</td><td>{}</td><td>{}</td><td>{}</td><td class=\"detail\">{}</td></tr>\n",
+        decision.at,
+        escape(&decision.change),
+        escape(&decision.reason),
+        escape(decision.endpoint.as_deref().unwrap_or("")),
+        escape(&decision.detail)
     )
 }
 

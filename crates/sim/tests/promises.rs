@@ -1,4 +1,5 @@
 //! The fast part of `sim verify`: a few scenarios on one seed.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
 
 use sim::jobs::Results;
 use sim::verify::{Selection, table, verify};

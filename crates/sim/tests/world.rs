@@ -1,4 +1,5 @@
 //! The simulated world itself.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
 
 use sim::measure::Measured;
 use sim::policy::PolicyKind;

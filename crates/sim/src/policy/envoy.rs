@@ -58,6 +58,12 @@ impl Outliers {
         available
     }
 
+    /// Whether so few are available that all are used, those of all zones alike.
+    fn panics(&self) -> bool {
+        let available: u32 = self.available().iter().sum();
+        f64::from(available) < PANIC * self.pool.members.len() as f64
+    }
+
     /// Sends to the one of two random members with fewer requests under way, among those that `fits`; to the unavailable
     /// ones as well if `panic`, or if there are no others.
     fn send(&mut self, fits: impl Fn(&Member) -> bool, panic: bool, now: Nanos) -> Option<Sent> {
@@ -114,11 +120,11 @@ impl Policy for ZoneAware {
 
     fn pick(&mut self, now: Nanos) -> Option<Sent> {
         let outliers = &mut self.outliers;
-        let available = outliers.available();
-        let sum = f64::from(available.iter().sum::<u32>());
-        if sum < PANIC * outliers.pool.members.len() as f64 {
+        if outliers.panics() {
             return outliers.send(|_| true, true, now);
         }
+        let available = outliers.available();
+        let sum = f64::from(available.iter().sum::<u32>());
         let share = |zone: usize| f64::from(available[zone]) / sum;
         let callers = 1.0 / ZONES as f64;
         let home = outliers.pool.zone;
@@ -157,12 +163,12 @@ impl PriorityFailover {
         Self { outliers: Outliers::new(place, 1.0, now), overprovisioning }
     }
 
-    /// Health of a priority, 0 to 1: its available part, stretched.
-    fn health(&self, local: bool) -> f64 {
+    /// Health of the own zone, 0 to 1: its available part, stretched.
+    fn health_at_home(&self) -> f64 {
         let pool = &self.outliers.pool;
-        let of_priority = pool.members.iter().filter(|member| pool.local(member) == local);
-        let (available, present) = of_priority
-            .fold((0_u32, 0_u32), |(a, n), member| (a + u32::from(member.available()), n + 1));
+        let home = pool.members.iter().filter(|member| pool.local(member));
+        let (available, present) =
+            home.fold((0_u32, 0_u32), |(a, n), member| (a + u32::from(member.available()), n + 1));
         if available == 0 {
             return 0.0;
         }
@@ -176,16 +182,16 @@ impl Policy for PriorityFailover {
     }
 
     fn pick(&mut self, now: Nanos) -> Option<Sent> {
-        let (first, second) = (self.health(true), self.health(false));
-        let sum = (first + second.min(1.0 - first)).min(1.0);
-        let zone = self.outliers.pool.zone;
-        // Priorities share what there is; when both together cannot take everything, those half empty use all they have.
-        let local = sum == 0.0 || self.outliers.pool.rng.f64() * sum < first;
-        let health = if local { first } else { second };
-        let panic = sum < 1.0 && health < PANIC * self.overprovisioning.min(1.0 / PANIC);
-        self.outliers
-            .send(|member| (member.listed.zone == zone) == local, panic, now)
-            .or_else(|| self.outliers.send(|_| true, panic, now))
+        let outliers = &mut self.outliers;
+        if outliers.panics() {
+            return outliers.send(|_| true, true, now);
+        }
+        let local = outliers.pool.rng.f64() < self.health_at_home();
+        let outliers = &mut self.outliers;
+        let home = outliers.pool.zone;
+        outliers
+            .send(|member| (member.listed.zone == home) == local, false, now)
+            .or_else(|| outliers.send(|_| true, false, now))
     }
 
     fn ended(&mut self, sent: Sent, outcome: Outcome, now: Nanos) -> Option<Served> {

@@ -56,8 +56,10 @@ impl Baseline {
     }
 
     /// How long a request without headers counts for load, and how long a probe may take.
+    /// While the baseline is unknown, slow answers are what it must be learnt from: cutting them short would have a service
+    /// of 20 s begin with a baseline of 1 s, and cross for ever.
     pub(crate) fn age_limit(&self) -> f64 {
-        (20.0 * self.latency.unwrap_or(0.0)).max(1.0)
+        self.latency.map_or(WINDOW_MAX, |baseline| (20.0 * baseline).max(1.0))
     }
 
     /// How long a caller must have waited for its giving up to be the endpoint's failure.

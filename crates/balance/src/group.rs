@@ -13,8 +13,10 @@ pub(crate) struct Group {
     pub(crate) outstanding: u32,
     /// Those of them that still count for load: a request that waits too long stops counting.
     pub(crate) counted: u32,
-    /// Failures since the last success.
+    /// Failures since the last success. The success of a request that was dispatched before the last failure was known
+    /// says nothing about now.
     pub(crate) failures_in_a_row: u32,
+    failed_at: f64,
     memory: f64,
     window: Window,
     verdicts: Verdicts,
@@ -65,6 +67,7 @@ impl Group {
             outstanding: 0,
             counted: 0,
             failures_in_a_row: 0,
+            failed_at: f64::NEG_INFINITY,
             memory,
             window: Window::default(),
             verdicts: Verdicts::default(),
@@ -103,13 +106,16 @@ impl Group {
             self.window.fresh_count += 1.0;
         }
         self.judge(now).ok += 1.0;
-        self.failures_in_a_row = 0;
+        if now - latency >= self.failed_at {
+            self.failures_in_a_row = 0;
+        }
     }
 
     /// A failure of the endpoint. It tells nothing about latency.
     pub(crate) fn failed(&mut self, now: f64) {
         self.judge(now).failed += 1.0;
         self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
+        self.failed_at = now;
     }
 
     /// A good answer turned out to be a failure at the end of its body.
@@ -215,6 +221,16 @@ mod tests {
         group.failed(1.0);
         assert_eq!(group.read(1.0, 5.0).latency, Some(0.05));
         assert_eq!(group.failures_in_a_row, 1);
+    }
+
+    #[test]
+    fn a_success_from_before_the_last_failure_does_not_end_a_row_of_failures() {
+        let mut group = Group::new(MEMORY_LOCAL);
+        group.failed(10.0);
+        group.succeeded(0.05, true, 10.01, 5.0);
+        assert_eq!(group.failures_in_a_row, 1);
+        group.succeeded(0.05, true, 10.06, 5.0);
+        assert_eq!(group.failures_in_a_row, 0);
     }
 
     #[test]

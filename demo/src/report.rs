@@ -29,6 +29,8 @@ pub(crate) struct Report {
     pub(crate) rate: u32,
     /// Seconds from the start of the load.
     pub(crate) timeline: Moments,
+    /// A reason to doubt the figures.
+    pub(crate) caution: Option<String>,
     /// Whether every promise was kept.
     pub(crate) verdict: Verdict,
     /// One for each policy.
@@ -88,6 +90,7 @@ impl Report {
             description: arguments.fault.describe(),
             rate: arguments.rate,
             timeline: Moments { baseline, fault, heal, end },
+            caution: caution(&runs),
             verdict: Verdict::of(&all),
             runs,
         }
@@ -141,6 +144,22 @@ fn headline(runs: &[Run]) -> String {
     }
 }
 
+/// A baseline without any fault that is worse than this means that the machine had no time for the load.
+const BASELINE_SUCCESS_MIN: f64 = 0.99;
+
+fn caution(runs: &[Run]) -> Option<String> {
+    let baselines = runs.iter().filter_map(|run| run.phase("baseline"));
+    let success = baselines.flat_map(|phase| phase.zones.values()).filter_map(|zone| zone.success);
+    let worst = success.fold(1.0, f64::min);
+    (worst < BASELINE_SUCCESS_MIN).then(|| {
+        format!(
+            "Only {} of some callers’ requests were answered before anything failed: the machine was too busy for this \
+             load, and the other figures say little. Try again when it is calm, or with a lower --rate.",
+            percent(worst)
+        )
+    })
+}
+
 /// Writes `report.html` and `report.json`.
 pub(crate) fn write(report: &Report, records: &[Record], folder: &Path) -> anyhow::Result<Files> {
     let files = Files { html: folder.join("report.html"), json: folder.join("report.json") };
@@ -187,6 +206,7 @@ pub(crate) fn table(report: &Report) -> String {
             format!("  {mark}  {}: {} (wanted {})", check.what, check.measured, check.wanted)
         }));
     }
+    lines.extend(report.caution.iter().flat_map(|caution| [String::new(), caution.clone()]));
     lines.push(String::new());
     lines.push(
         match report.verdict {

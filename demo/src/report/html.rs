@@ -50,11 +50,16 @@ fn header(report: &Report) -> String {
         Verdict::NotJudged => ("plain", "nothing promised here"),
     };
     let Moments { fault, heal, end, .. } = report.timeline;
+    let caution = report
+        .caution
+        .iter()
+        .map(|caution| format!("<p class=\"caution\">{}</p>\n", escape(caution)));
+    let caution: String = caution.collect();
     format!(
         "<header>\n<p class=\"eyebrow\">Tidegate failure demo <span class=\"verdict {class}\">{word}</span></p>\n<h1>{}</h1>\n\
          <p class=\"lede\">From {fault} s to {heal} s {}; then it is healed. Three zones of three backends, \
          {} requests a second from each zone under each policy, all policies at the same time against the same backends, \
-         {end} s in all. Success is what the callers saw.</p>\n</header>\n",
+         {end} s in all. Success is what the callers saw.</p>\n{caution}</header>\n",
         escape(&report.headline),
         escape(&report.description),
         report.rate

@@ -105,6 +105,23 @@ fn the_table_has_a_row_for_each_policy_phase_and_zone_and_the_verdict() {
 }
 
 #[test]
+fn a_bad_baseline_is_a_reason_for_caution() {
+    assert_eq!(made_up("").0.caution, None);
+    let arguments = Cli::try_parse_from(["demo"]).unwrap().run;
+    let busy =
+        record(
+            Policy::Pinned,
+            &Timeline::FULL,
+            |_, at| if at < 30 { (0.5, 0.0) } else { (1.0, 0.0) },
+        );
+    let report = Report::new(&arguments, &Timeline::FULL, std::slice::from_ref(&busy));
+    assert!(report.caution.as_ref().unwrap().contains("Only 50 %"), "{:?}", report.caution);
+    assert!(
+        table(&report).contains("too busy") && html::page(&report, &[busy]).contains("too busy")
+    );
+}
+
+#[test]
 fn the_page_needs_no_network_and_escapes_what_proxies_say() {
     let (report, records) = made_up("--policy pinned,adaptive,p2c,hazl");
     let page = html::page(&report, &records);

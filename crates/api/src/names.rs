@@ -51,6 +51,28 @@ pub mod env {
     pub const CONTROLLER_CA: &str = "TIDEGATE_CONTROLLER_CA";
     /// File with the token that proves to the controller which pod this is.
     pub const CONTROLLER_TOKEN: &str = "TIDEGATE_CONTROLLER_TOKEN";
+    /// `true` for a gateway: route by `Host`, since it dials the addresses of pods.
+    pub const INGRESS: &str = "TIDEGATE_INGRESS";
+    /// Ports whose bytes are not looked at.
+    pub const OPAQUE_PORTS: &str = "TIDEGATE_OPAQUE_PORTS";
+}
+
+/// Containers and volumes that the injector adds to a pod, and names of their ports.
+pub mod injected {
+    /// The proxy, a native sidecar.
+    pub const PROXY: &str = "tidegate-proxy";
+    /// The init container that sets the redirection rules.
+    pub const REDIRECT: &str = "tidegate-redirect";
+    /// Port name of the admin server.
+    pub const ADMIN_PORT: &str = "tidegate-admin";
+    /// Volume with the token for the controller.
+    pub const TOKEN_VOLUME: &str = "tidegate-token";
+    /// Volume for the lock file of the rules' init container.
+    pub const RUN_VOLUME: &str = "tidegate-run";
+    /// Who the token is for.
+    pub const TOKEN_AUDIENCE: &str = "tidegate-controller";
+    /// Folder of the token in the proxy's container.
+    pub const TOKEN_FOLDER: &str = "/var/run/secrets/tidegate.io";
 }
 
 /// Labels, on namespaces and pods.
@@ -83,6 +105,30 @@ pub mod annotation {
     pub const REGION: &str = "tidegate.io/region";
     /// `none` on a pod: sidecar without redirection rules.
     pub const REDIRECT: &str = "tidegate.io/redirect";
+    /// Version of what was added to a pod; set by the injector.
+    pub const INJECTED: &str = "tidegate.io/injected";
+    /// Image of the proxy in a pod.
+    pub const PROXY_IMAGE: &str = "tidegate.io/proxy-image";
+    /// Log level of the proxy in a pod.
+    pub const LOG_LEVEL: &str = "tidegate.io/log-level";
+    /// CPU that the proxy in a pod asks for.
+    pub const CPU_REQUEST: &str = "tidegate.io/cpu-request";
+    /// CPU that the proxy in a pod may use.
+    pub const CPU_LIMIT: &str = "tidegate.io/cpu-limit";
+    /// Memory that the proxy in a pod asks for.
+    pub const MEMORY_REQUEST: &str = "tidegate.io/memory-request";
+    /// Memory that the proxy in a pod may use.
+    pub const MEMORY_LIMIT: &str = "tidegate.io/memory-limit";
+    /// Ports whose bytes the proxy does not look at.
+    pub const OPAQUE_PORTS: &str = "tidegate.io/opaque-ports";
+    /// Destination ports that the application reaches past the proxy.
+    pub const SKIP_OUTBOUND_PORTS: &str = "tidegate.io/skip-outbound-ports";
+    /// Destination subnets that the application reaches past the proxy.
+    pub const SKIP_OUTBOUND_SUBNETS: &str = "tidegate.io/skip-outbound-subnets";
+    /// Ports of the application that callers reach past the proxy.
+    pub const SKIP_INBOUND_PORTS: &str = "tidegate.io/skip-inbound-ports";
+    /// Subnets whose callers reach the application past the proxy.
+    pub const SKIP_INBOUND_SUBNETS: &str = "tidegate.io/skip-inbound-subnets";
     /// HAZL's load band (outstanding requests per endpoint), understood as an alias of [`LOAD_BAND`].
     pub const HAZL_LOAD_BAND: &str = "balancer.buoyant.io/load-band";
     /// Skipper's opt-out: `false` is an alias of [`LOCALITY_MODE`] `Off`.

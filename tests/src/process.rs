@@ -1,0 +1,93 @@
+//! Programs that end with the test.
+
+use crate::deadline::until;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+/// A running program, killed when this is dropped. What it prints goes to a file.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    name: String,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts it; `name` is for messages and names its log in `folder`.
+    pub fn start(name: &str, command: &mut Command, folder: &Path) -> Self {
+        let log = folder.join(format!("{name}.log"));
+        let output = File::options().create(true).append(true).open(&log).unwrap();
+        let errors = output.try_clone().unwrap();
+        let child = command.stdin(Stdio::null()).stdout(output).stderr(errors).spawn();
+        let child =
+            child.unwrap_or_else(|error| panic!("cannot start {name} ({command:?}): {error}"));
+        Self { child, name: name.to_owned(), log }
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has printed.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// The first match of `find` in the lines that it prints; fails when it ends before or takes too long.
+    pub fn until_printed<T>(&mut self, limit: Duration, find: impl Fn(&str) -> Option<T>) -> T {
+        let name = self.name.clone();
+        until(&format!("{name} says that it is ready"), limit, || {
+            let log = self.log();
+            match log.lines().find_map(&find) {
+                Some(found) => Ok(found),
+                None => self
+                    .check_running()
+                    .map_or(Err(log), |status| panic!("{name} ended ({status}): {}", self.log())),
+            }
+        })
+    }
+
+    /// Its exit status if it has ended.
+    pub fn check_running(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().unwrap()
+    }
+
+    /// Waits until it ends by itself.
+    pub fn exit_status(&mut self, limit: Duration) -> ExitStatus {
+        let name = self.name.clone();
+        until(&format!("{name} ends"), limit, || self.check_running().ok_or_else(|| self.log()))
+    }
+
+    /// Sends a signal by name: `TERM`, `STOP`, `CONT`.
+    pub fn signal(&self, name: &str) {
+        let status = Command::new("kill").args(["-s", name, &self.id().to_string()]).status();
+        assert!(status.unwrap().success(), "kill -s {name} {}", self.name);
+    }
+
+    /// Resident memory in KiB.
+    pub fn resident_kib(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.split_whitespace().next().unwrap().parse().unwrap()
+    }
+
+    /// Kills it as a crash would.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("--- {} printed:\n{}", self.name, self.log());
+        }
+        // It may have ended by itself.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}

@@ -1,0 +1,85 @@
+//! Where programs are: ours, built on demand, and the real peers.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The data plane's program, or what `TIDEGATE_PROXY` names instead.
+pub fn proxy() -> PathBuf {
+    std::env::var_os("TIDEGATE_PROXY").map_or_else(|| own("tidegate-proxy"), PathBuf::from)
+}
+
+/// The demo's program.
+pub fn demo() -> PathBuf {
+    own("demo")
+}
+
+/// A program of the workspace, as fresh as the test.
+fn own(name: &str) -> PathBuf {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(build).join(name)
+}
+
+/// Builds what is not built yet, beside the test itself. Other tests that do the same wait for cargo's lock.
+fn build() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let folder = test.ancestors().find(|path| path.ends_with("deps")).unwrap().parent().unwrap();
+    let profile = if folder.ends_with("release") { "release" } else { "dev" };
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    // With the tests chosen, features are those of `cargo test --workspace`, and nothing is built twice after it.
+    let arguments =
+        ["build", "--quiet", "--locked", "--workspace", "--bins", "--tests", "--profile", profile];
+    let status =
+        Command::new(cargo).args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).status();
+    assert!(status.unwrap().success(), "the programs do not build");
+    folder.to_owned()
+}
+
+/// Why a test cannot run here: a real peer is missing.
+#[derive(Debug)]
+pub struct Missing(String);
+
+/// The Python that has the packages of `tests/grpc/requirements.txt`.
+pub fn python() -> Result<PathBuf, Missing> {
+    let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/tools");
+    let tools = std::env::var_os("TIDEGATE_TOOLS").map_or_else(|| default.into(), PathBuf::from);
+    let python = tools.join("venv/bin/python");
+    if python.exists() { Ok(python) } else { Err(Missing("Python with grpcio".to_owned())) }
+}
+
+/// A program in the search path.
+pub fn tool(name: &str) -> Result<PathBuf, Missing> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found =
+        std::env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.is_file());
+    found.ok_or_else(|| Missing(name.to_owned()))
+}
+
+/// The tool, or `None` after the skip was written down where `cargo xtask test` counts it. Without such a place a missing
+/// tool is a failure: a test that does nothing must not look like one that passed.
+pub fn or_skip(found: Result<PathBuf, Missing>) -> Option<PathBuf> {
+    let missing = match found {
+        Ok(path) => return Some(path),
+        Err(Missing(what)) => what,
+    };
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    let Some(list) = std::env::var_os("TIDEGATE_SKIPS") else {
+        panic!("{missing} is missing; `cargo xtask test` installs what tests need");
+    };
+    let mut list = File::options().append(true).open(list).unwrap();
+    writeln!(list, "{test}: {missing} is missing").unwrap();
+    None
+}
+
+/// The path of a tool; leaves the test when it is missing and that is allowed.
+#[macro_export]
+macro_rules! need {
+    ($found:expr) => {
+        match $crate::programs::or_skip($found) {
+            Some(path) => path,
+            None => return,
+        }
+    };
+}

@@ -1,0 +1,100 @@
+//! A running data plane.
+
+use crate::deadline::{SOON, until};
+use crate::folder::Folder;
+use crate::metrics::Scrape;
+use crate::process::Process;
+use crate::topology::Topology;
+use crate::{http, ports, programs};
+use serde_json::Value;
+use std::net::SocketAddr;
+use std::process::Command;
+
+/// A `tidegate-proxy` with its topology file.
+#[derive(Debug)]
+pub struct Proxy {
+    /// The program.
+    pub process: Process,
+    /// Where its admin server listens.
+    pub admin: SocketAddr,
+    folder: Folder,
+}
+
+impl Proxy {
+    /// Starts it and waits until it is ready.
+    pub fn start(topology: &Topology) -> Self {
+        Self::start_with(topology, &[])
+    }
+
+    /// The same with further arguments.
+    pub fn start_with(topology: &Topology, arguments: &[&str]) -> Self {
+        let folder = Folder::new();
+        let admin = ports::free();
+        let file = folder.write("topology.toml", &topology.text());
+        let mut command = Command::new(programs::proxy());
+        command.arg("--topology").arg(file).args(["--admin", &admin.to_string()]).args(arguments);
+        let mut process = Process::start("proxy", &mut command, folder.path());
+        until("the proxy is ready", SOON, || {
+            if let Some(status) = process.check_running() {
+                panic!("the proxy ended ({status}): {}", process.log());
+            }
+            match http::get(admin, "/ready") {
+                Ok((200, _)) => Ok(()),
+                other => Err(other),
+            }
+        });
+        Self { process, admin, folder }
+    }
+
+    /// Writes another topology file; the proxy notices by itself.
+    pub fn write_topology(&self, text: &str) {
+        self.folder.write("topology.toml", text);
+    }
+
+    /// What `/metrics` says now.
+    pub fn metrics(&self) -> Scrape {
+        Scrape::parse(&self.metrics_text())
+    }
+
+    /// The same as text.
+    pub fn metrics_text(&self) -> String {
+        let (status, text) = http::get(self.admin, "/metrics").unwrap();
+        assert_eq!(status, 200, "{text}");
+        text
+    }
+
+    /// What `/debug/services` says about one service.
+    pub fn service(&self, name: &str) -> Option<Value> {
+        let (status, text) = http::get(self.admin, "/debug/services").unwrap();
+        assert_eq!(status, 200, "{text}");
+        let all: Value = serde_json::from_str(&text).unwrap();
+        let services = all.get("services").and_then(Value::as_array).expect("services");
+        services
+            .iter()
+            .find(|service| service.get("name").is_some_and(|found| found == name))
+            .cloned()
+    }
+
+    /// State of each endpoint of a service by address, in order of the addresses.
+    pub fn states(&self, service: &str) -> Vec<(String, String)> {
+        let service = self.service(service).unwrap_or_default();
+        let text = |value: &Value, key: &str| {
+            value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let endpoints = service.get("endpoints").and_then(Value::as_array).into_iter().flatten();
+        let mut states: Vec<_> = endpoints
+            .map(|endpoint| (text(endpoint, "address"), text(endpoint, "state")))
+            .collect();
+        states.sort();
+        states
+    }
+
+    /// Fails when an endpoint of the service is or was ejected.
+    pub fn assert_no_ejection(&self, service: &str) {
+        let states = self.states(service);
+        assert!(!states.is_empty(), "the proxy knows no endpoint of {service}");
+        assert!(states.iter().all(|(_, state)| state == "serving"), "{states:?}");
+        let ejections = self.metrics().sum("tidegate_ejections_total", &[("service", service)]);
+        assert!(ejections < 1.0, "{ejections} ejections");
+    }
+}

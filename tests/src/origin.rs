@@ -17,6 +17,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
+use tokio::time::Sleep;
 
 /// A request as the origin saw it, with its whole body.
 #[derive(Clone, Debug)]
@@ -206,9 +207,13 @@ fn respond(answer: Answer) -> Response<ScriptedBody> {
 #[derive(Debug)]
 struct ScriptedBody {
     frames: VecDeque<Frame<Bytes>>,
-    truncate: bool,
+    /// When the body is cut short: later than what was sent before, which would otherwise be given up with it.
+    truncate: Option<Pin<Box<Sleep>>>,
     size: SizeHint,
 }
+
+/// Time for what precedes a cut to reach the peer.
+const BEFORE_CUT: Duration = Duration::from_millis(100);
 
 impl ScriptedBody {
     fn new(answer: &Answer) -> Self {
@@ -227,7 +232,8 @@ impl ScriptedBody {
             }
             frames.push_back(Frame::trailers(trailers));
         }
-        Self { frames, truncate: answer.truncate, size }
+        let truncate = answer.truncate.then(|| Box::pin(tokio::time::sleep(BEFORE_CUT)));
+        Self { frames, truncate, size }
     }
 }
 
@@ -237,19 +243,21 @@ impl Body for ScriptedBody {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        cx: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        match self.frames.pop_front() {
-            Some(frame) => Poll::Ready(Some(Ok(frame))),
-            None if self.truncate => {
-                Poll::Ready(Some(Err(io::Error::other("cut short by script"))))
+        if let Some(frame) = self.frames.pop_front() {
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        match &mut self.truncate {
+            Some(wait) => {
+                wait.as_mut().poll(cx).map(|()| Some(Err(io::Error::other("cut short by script"))))
             }
             None => Poll::Ready(None),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.frames.is_empty() && !self.truncate
+        self.frames.is_empty() && self.truncate.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {

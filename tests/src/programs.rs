@@ -19,20 +19,32 @@ pub fn demo() -> PathBuf {
 /// A program of the workspace, as fresh as the test.
 fn own(name: &str) -> PathBuf {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(build).join(name)
+    FOLDER.get_or_init(folder).join(name)
 }
 
-/// Builds what is not built yet, beside the test itself. Other tests that do the same wait for cargo's lock.
-fn build() -> PathBuf {
+/// `TIDEGATE_BIN` when `cargo xtask test` has built them there, else where they are built now: beside the test itself. Other
+/// tests that do the same wait for cargo's lock.
+fn folder() -> PathBuf {
+    if let Some(folder) = std::env::var_os("TIDEGATE_BIN") {
+        return folder.into();
+    }
     let test = std::env::current_exe().unwrap();
     let folder = test.ancestors().find(|path| path.ends_with("deps")).unwrap().parent().unwrap();
     let profile = if folder.ends_with("release") { "release" } else { "dev" };
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    // With the tests chosen, features are those of `cargo test --workspace`, and nothing is built twice after it.
-    let arguments =
-        ["build", "--quiet", "--locked", "--workspace", "--bins", "--tests", "--profile", profile];
-    let status =
-        Command::new(cargo).args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).status();
+    let build = [
+        "build",
+        "--quiet",
+        "--locked",
+        "--bins",
+        "-p",
+        "proxy",
+        "-p",
+        "demo",
+        "--profile",
+        profile,
+    ];
+    let status = Command::new(cargo).args(build).current_dir(env!("CARGO_MANIFEST_DIR")).status();
     assert!(status.unwrap().success(), "the programs do not build");
     folder.to_owned()
 }

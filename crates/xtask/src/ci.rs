@@ -91,6 +91,7 @@ impl Run {
         let test = ["test", "--workspace", "--locked", "--no-fail-fast"];
         let mut command = process::cargo(&test);
         command.env("TIDEGATE_TOOLS", tools::folder(&self.workspace));
+        command.env("TIDEGATE_BIN", self.workspace.target.join("debug"));
         if !ci {
             command.env(SKIPS, &skips);
         }

@@ -14,9 +14,10 @@ struct Rule {
 const EVERYTHING: &[&str] =
     &["api", "balance", "controller", "demo", "injector", "kit", "proxy", "sim", "tests"];
 
-const RULES: [Rule; 10] = [
+const RULES: [Rule; 11] = [
     Rule { name: "api", folder: "crates/api", may_import: &[] },
     Rule { name: "balance", folder: "crates/balance", may_import: &[] },
+    Rule { name: "bench", folder: "crates/bench", may_import: &[] },
     Rule { name: "controller", folder: "controller", may_import: &["api", "kit"] },
     Rule { name: "demo", folder: "demo", may_import: &[] },
     Rule { name: "injector", folder: "injector", may_import: &["api", "kit"] },

@@ -44,7 +44,7 @@ impl Policy {
             Self::Pinned => "Strict zone pinning",
             Self::Adaptive => "Tidegate, adaptive",
             Self::P2c => "No locality (P2C over all zones)",
-            Self::Hazl => "Tidegate with HAZL's load band",
+            Self::Hazl => "Tidegate with HAZL’s load band",
         }
     }
 

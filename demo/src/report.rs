@@ -134,7 +134,14 @@ fn headline(runs: &[Run]) -> String {
             Policy::Hazl => format!("Tidegate with HAZL’s load band answered {success}"),
         }
     };
-    let told: Vec<String> = runs.iter().map(told).collect();
+    // The sentence is about pinning and Tidegate's default; other policies have their own figures below it.
+    let is_main = |run: &&Run| matches!(run.policy, Policy::Pinned | Policy::Adaptive);
+    let main: Vec<&Run> = runs.iter().filter(is_main).collect();
+    let told: Vec<String> = if main.is_empty() {
+        runs.iter().map(told).collect()
+    } else {
+        main.into_iter().map(told).collect()
+    };
     match told.split_last() {
         Some((last, [])) => format!("While zone {FAULTY_ZONE} failed, {last}."),
         Some((last, others)) => {

@@ -137,12 +137,30 @@ impl Faults {
 impl Rule {
     fn check(&self, figures: &Figures) -> Check {
         let measured = self.measure.of(figures);
+        let bound = self.bound_for(figures);
         Check {
             what: self.measure.describe(),
-            wanted: self.bound.describe(self.measure),
+            wanted: bound.describe(self.measure),
             measured: measured
                 .map_or_else(|| "never".to_owned(), |value| self.measure.write(value)),
-            holds: measured.is_some_and(|value| self.bound.admits(value)),
+            holds: measured.is_some_and(|value| bound.admits(value)),
+        }
+    }
+}
+
+/// The fault of the default run, for which the bounds are.
+const FAULT_SECONDS: f64 = 60.0;
+
+impl Rule {
+    /// What is lost in a fault is lost when it starts: a shorter one may lose as many requests, so a larger share.
+    fn bound_for(&self, figures: &Figures) -> Bound {
+        let fault = figures.phases.iter().find(|phase| phase.name == "fault");
+        let seconds = fault.map_or(FAULT_SECONDS, |fault| f64::from(fault.seconds));
+        match (self.measure, self.bound) {
+            (Measure::Success, Bound::AtLeast(share)) => {
+                Bound::AtLeast(1.0 - (1.0 - share) * FAULT_SECONDS / seconds)
+            }
+            (_, bound) => bound,
         }
     }
 }
@@ -274,6 +292,22 @@ mod tests {
             .map(|check| (check.wanted.as_str(), check.measured.as_str()))
             .collect();
         assert_eq!(failed, [("≥ 99.9 %", "98 %"), ("≥ 99 %", "98 %"), ("≤ 30 s", "never")]);
+    }
+
+    #[test]
+    fn a_shorter_fault_may_lose_as_many_requests() {
+        let timeline = Timeline::QUICK;
+        let judge = |lost_seconds: u32| {
+            let record = record(Policy::Adaptive, &timeline, |_, at| {
+                let lost = (timeline.fault..timeline.fault + lost_seconds).contains(&at);
+                (if lost { 0.98 } else { 1.0 }, 0.0)
+            });
+            let checks = checks(Policy::Adaptive, Fault::Fast, &figures(&record, &timeline));
+            let success = checks.into_iter().next().unwrap();
+            (success.wanted, success.measured, success.holds)
+        };
+        assert_eq!(judge(2), ("≥ 99.7 %".to_owned(), "99.8 %".to_owned(), true));
+        assert_eq!(judge(4), ("≥ 99.7 %".to_owned(), "99.6 %".to_owned(), false));
     }
 
     #[test]

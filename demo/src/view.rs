@@ -113,6 +113,7 @@ impl View {
         let mut decisions: Vec<(&Observed, &Decision)> = observed
             .iter()
             .flat_map(|proxy| proxy.decisions.iter().map(move |decision| (proxy, decision)))
+            .filter(|(_, decision)| !decision.is_routine())
             .collect();
         decisions.sort_by(|one, other| other.1.at.total_cmp(&one.1.at));
         decisions
@@ -272,7 +273,9 @@ mod tests {
         let mut observed = observed(&timeline);
         observed[3].decisions.push(decision());
         let view = View::new(Fault::Fast, timeline, true);
+        observed[3].decisions.push(Decision { change: "probed".to_owned(), ..decision() });
         let picture = view.picture(40, &observed);
+        assert!(!picture.contains("probed"), "{picture}");
         for wanted in [
             "Strict zone pinning",
             "Tidegate, adaptive",

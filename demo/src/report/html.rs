@@ -25,8 +25,7 @@ pub(crate) fn page(report: &Report, records: &[Record]) -> String {
          <style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n",
         escape(&title)
     );
-    page += &header(report);
-    page += &scores(report);
+    page += &(header(report) + &scores(report)).replace(" %", "\u{a0}%");
     page += &success(report, records);
     page += &destinations(report, records);
     page += &endpoints(report, records);

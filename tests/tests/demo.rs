@@ -20,6 +20,9 @@ use tests::{http, need, ports};
 /// The quick demo takes 75 s; the rest is for a busy machine.
 const LIMIT: Duration = Duration::from_mins(4);
 
+/// In shares. Requests under way at an edge of the fault count differently here and there, most so at a low rate on a busy machine.
+const TOLERANCE: f64 = 0.02;
+
 #[test]
 fn the_demos_help_names_its_faults() {
     let output = Command::new(programs::demo()).arg("--help").output().unwrap();
@@ -63,7 +66,7 @@ fn prometheus_agrees_with_the_report() {
                 let told = told[what].as_f64().unwrap();
                 let measured = measured.get(&key).copied().unwrap_or(f64::NAN);
                 assert!(
-                    (told - measured).abs() <= 0.01,
+                    (told - measured).abs() <= TOLERANCE,
                     "{what} of {key:?}: report {told}, Prometheus {measured}"
                 );
                 compared += 1;
@@ -80,7 +83,16 @@ fn prometheus_agrees_with_the_report() {
 fn start_demo(folder: &Path) -> Process {
     let mut command = Command::new(programs::demo());
     command
-        .args(["--quick", "--plain", "--rate", "50", "--hold=2m", "--report"])
+        .args([
+            "--quick",
+            "--plain",
+            "--rate",
+            "25",
+            "--connections",
+            "25",
+            "--hold=2m",
+            "--report",
+        ])
         .arg(folder.join("report"));
     command.arg("--proxy").arg(programs::proxy());
     Process::start("demo", &mut command, folder)

@@ -20,8 +20,8 @@ use tests::{http, need, ports};
 /// The quick demo takes 75 s; the rest is for a busy machine.
 const LIMIT: Duration = Duration::from_mins(4);
 
-/// In shares. Requests under way at an edge of the fault count differently here and there, most so at a low rate on a busy machine.
-const TOLERANCE: f64 = 0.02;
+/// In shares.
+const TOLERANCE: f64 = 0.01;
 
 #[test]
 fn the_demos_help_names_its_faults() {
@@ -35,6 +35,7 @@ fn the_demos_help_names_its_faults() {
 
 /// One run, since it takes more than a minute: the report is complete, and a Prometheus that scraped it says the same.
 #[test]
+#[ignore = "takes two minutes and a machine that keeps up: cargo xtask soak demo"]
 fn prometheus_agrees_with_the_report() {
     let prometheus = need!(tool("prometheus"));
     let folder = Folder::new();

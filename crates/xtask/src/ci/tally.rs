@@ -8,13 +8,16 @@ pub(crate) struct Tally {
     passed: u64,
     failed: u64,
     skipped: u64,
-    /// Test and reason of those that were skipped while they ran.
+    /// Test and reason of those that were skipped.
     pub(super) skips: Vec<String>,
 }
 
 impl Tally {
     /// Counts a line of the test runner's output if it is a result.
     pub(super) fn add(&mut self, line: &str) {
+        if let Some((test, reason)) = ignored(line) {
+            self.skips.push(format!("{test}: {reason}"));
+        }
         let Some(result) = line.strip_prefix("test result: ") else { return };
         for part in result.split(['.', ';']) {
             let mut words = part.split_whitespace();
@@ -48,6 +51,12 @@ impl Tally {
     }
 }
 
+/// A test that the runner says it did not run, and why.
+fn ignored(line: &str) -> Option<(&str, &str)> {
+    let (test, reason) = line.strip_prefix("test ")?.split_once(" ... ignored")?;
+    Some((test, reason.strip_prefix(", ").unwrap_or("no reason given")))
+}
+
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
@@ -66,12 +75,13 @@ mod tests {
 
     #[test]
     fn results_of_all_programs_are_summed() {
-        let output = "running 3 tests\ntest a ... ok\n\
+        let output = "running 3 tests\ntest a ... ok\ntest b ... ignored, too long\n\
             test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 1.20s\n\
             test result: FAILED. 4 passed; 1 failed; 0 ignored; 0 measured; 7 filtered out; finished in 0.00s\n\
             9 passed is only text\n";
         let tally = tally(output);
         assert_eq!(tally.to_string(), "6 passed, 1 failed, 1 skipped");
+        assert_eq!(tally.skips, ["b: too long"]);
         assert!(!tally.is_good());
     }
 

@@ -1,7 +1,7 @@
 //! What the tests of whole programs need: starting them, scripted peers, real peers, and reading what the programs tell.
 //!
 //! A test starts [`origin::Origin`]s, writes a [`topology::Topology`], starts a [`proxy::Proxy`] with it, sends requests by
-//! [`curl`] or another real client, and reads [`metrics`] and [`proxy::Proxy::services`]. Everything ends with its value.
+//! [`curl`] or another real client, and reads [`metrics`] and [`proxy::Proxy::service`]. Everything ends with its value.
 #![expect(
     clippy::expect_used,
     clippy::panic,

@@ -5,6 +5,7 @@ use crate::policy::PolicyKind;
 use crate::scenario::Scenario;
 use crate::time::SECOND;
 use crate::world::Run;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::io::Write;
 use std::panic::resume_unwind;
@@ -69,8 +70,8 @@ impl Results {
     /// Does the runs that were not done yet, longest scenarios first.
     pub fn add(&mut self, mut jobs: Vec<Job>) {
         jobs.retain(|job| !self.done.contains_key(&key(job)));
-        jobs.sort_by(|a, b| order(b).total_cmp(&order(a)).then_with(|| key(a).0.cmp(&key(b).0)));
-        jobs.dedup_by(|a, b| key(a) == key(b));
+        jobs.sort_by_cached_key(|job| (Reverse(effort(job)), key(job)));
+        jobs.dedup_by_key(|job| key(job));
         let next = AtomicUsize::new(0);
         let work = || {
             let mut done = Vec::new();
@@ -105,11 +106,11 @@ fn key(job: &Job) -> Key {
     (job.scenario.name.clone(), job.policy, job.seed)
 }
 
-/// Expected effort; then by seed, so that equal runs are neighbours.
-fn order(job: &Job) -> f64 {
+/// Expected effort, in requests and ticks.
+fn effort(job: &Job) -> u64 {
     let base = &job.scenario.base;
     let callers = f64::from(3 * base.callers);
-    (job.scenario.rate_per_caller() * callers + callers) * job.scenario.end
+    ((job.scenario.rate_per_caller() * callers + callers) * job.scenario.end) as u64
 }
 
 fn measure(job: &Job) -> Measured {

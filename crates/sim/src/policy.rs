@@ -80,7 +80,7 @@ pub trait Policy: Debug {
 }
 
 /// The policies by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PolicyKind {
     /// The zone valve: the code of the proxy, with built-in settings.

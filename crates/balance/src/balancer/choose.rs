@@ -49,11 +49,14 @@ impl Balancer {
         Some((Choice { slot, reason: Reason::Percent, trial: false }, Some(would)))
     }
 
-    /// The endpoint of a second attempt: never the one that failed, and in a failing zone a remote one.
+    /// The endpoint of a second attempt: never the one that failed, and in a failing zone a remote one. A zone fails when its
+    /// last answers did, or when the failure cap knows that it fails more than the others.
     pub(super) fn choose_retry(&mut self, failed: Served, now: f64) -> Option<Choice> {
         let same = self.slots[failed.slot].generation == failed.generation;
         let exclude = same.then_some(failed.slot);
-        let zone_fails = self.pool.local.len() <= 1 || self.local.failures_in_a_row >= 2;
+        let zone_fails = self.pool.local.len() <= 1
+            || self.local.failures_in_a_row >= 2
+            || self.failure_cap.share < 1.0;
         let may_cross = matches!(self.plan, Plan::Valve { .. })
             && self.spill.allows(self.config.remote_share_max);
         let beyond = if failed.side == Locality::Local && zone_fails && may_cross {

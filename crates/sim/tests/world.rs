@@ -27,23 +27,17 @@ fn measured(scenario: &str, policy: PolicyKind, seed: u64) -> Measured {
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for policy in POLICIES {
-        let [first, again] = [5, 5].map(|seed| measured("part30.c3", policy, seed));
+        let [first, again] = [5, 5].map(|seed| measured("part30.demo", policy, seed));
         assert_eq!(first, again, "{policy:?}, seed 5");
-        assert_ne!(first, measured("part30.c3", policy, 6), "{policy:?}, seed 6");
+        assert_ne!(first, measured("part30.demo", policy, 6), "{policy:?}, seed 6");
     }
 }
 
 #[test]
 fn every_request_ends_exactly_once() {
-    for scenario in [
-        "steady.demo",
-        "hang.c3",
-        "hang.c3.cancel",
-        "trickle.c3",
-        "gover.c3",
-        "stream50.c3",
-        "lpoll50.c3",
-    ] {
+    for scenario in
+        ["hang.demo", "hang.demo.cancel", "trickle.demo", "stream50.demo", "lpoll50.demo"]
+    {
         for policy in POLICIES {
             let totals = measured(scenario, policy, 3).totals;
             let ended = totals.succeeded + totals.failed + totals.cancelled;
@@ -63,7 +57,7 @@ fn nothing_fails_in_a_world_without_faults() {
 
 #[test]
 fn arrivals_are_the_same_for_every_policy() {
-    let arrived = POLICIES.map(|policy| measured("heavyz.c3", policy, 2).totals.arrived);
+    let arrived = POLICIES.map(|policy| measured("heavyz.demo", policy, 2).totals.arrived);
     assert!(arrived.iter().all(|count| *count == arrived[0]), "seed 2: {arrived:?}");
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct Attempted {
 #[derive(Debug)]
 pub(crate) enum Ended {
     /// By response headers.
-    Answered { response: Box<Response<Incoming>>, lease: Lease, outcome: Outcome },
+    Answered { response: Response<Incoming>, lease: Lease, outcome: Outcome },
     /// Without an answer.
     Failed(Verdict),
 }
@@ -73,7 +73,7 @@ pub(crate) fn classify(
             let grpc = exchange.protocol() == Protocol::Grpc;
             let outcome = classify::headers(grpc, response.status(), response.headers());
             let served = exchange.answered(outcome, exchange.now());
-            let ended = Ended::Answered { response: Box::new(response), lease, outcome };
+            let ended = Ended::Answered { response, lease, outcome };
             Attempted { endpoint, count, ended, served, unsent: None }
         }
         Err(failed) => {
@@ -128,7 +128,7 @@ impl Attempted {
                     lease: Some(lease),
                     status_in_trailers,
                 };
-                deliver(*response, ending, version)
+                deliver(response, ending, version)
             }
             Ended::Failed(verdict) => {
                 exchange.fail(verdict.origin);

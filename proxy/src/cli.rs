@@ -1,5 +1,6 @@
 //! The command line. Every flag is an environment variable too; nothing else of the environment is read.
 
+use crate::redirect::{self, RedirectArguments};
 use crate::run::{self, Failure};
 use crate::{why, worker};
 use api::names::{env, port};
@@ -31,6 +32,8 @@ pub struct Cli {
 enum Command {
     /// Explain where the running proxy sends the requests for a service, and why
     Why(WhyArguments),
+    /// Set the kernel's rules that bring a pod's TCP to the proxy, check them or remove them
+    Redirect(Box<RedirectArguments>),
 }
 
 /// Running the proxy.
@@ -117,6 +120,10 @@ pub fn main() -> ExitCode {
         Some(Command::Why(arguments)) => match why::ask(&arguments) {
             Ok(text) => shown(io::stdout().write_all(text.as_bytes()), 0),
             Err(error) => complain(&error.to_string(), 1),
+        },
+        Some(Command::Redirect(arguments)) => match redirect::run(&arguments) {
+            Ok(text) => shown(io::stdout().write_all(text.as_bytes()), 0),
+            Err(error) => complain(&format!("{error:#}"), 1),
         },
     }
 }

@@ -1,6 +1,7 @@
 //! The data plane of Tidegate: takes the calls of one application and keeps them inside its zone while that is free.
 //!
-//! `cli` reads the command line, `run` is the process, `why` asks a running one; `admin` shows what goes on inside.
+//! `cli` reads the command line, `run` is the process, `why` asks a running one, `redirect` sets the
+//! kernel's rules; `admin` shows what goes on inside.
 //! `discovery` says what exists, `registry` holds it, `worker` runs the threads, `outbound` is the path of a request and
 //! `upstream` the connections to endpoints.
 
@@ -13,6 +14,7 @@ pub mod endpoint;
 mod listener;
 pub mod metrics;
 mod outbound;
+pub mod redirect;
 pub mod registry;
 pub mod run;
 pub mod service;

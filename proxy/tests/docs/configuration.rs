@@ -73,6 +73,7 @@ fn the_page_of_configuration_is_what_the_code_does() {
     let mut command = cli::command();
     command.build();
     let why = command.find_subcommand("why").expect("the subcommand");
+    let redirect = command.find_subcommand("redirect").expect("the subcommand");
     let page = format!(
         "# Configuration\n\n\
          <!-- Made from the code by proxy/tests/docs: edit there. -->\n\n\
@@ -83,6 +84,12 @@ fn the_page_of_configuration_is_what_the_code_does() {
          Exit status: 0 after a drain, 1 when something failed, 2 when a flag, a variable or the topology is wrong.\n\n\
          ## `tidegate-proxy why SERVICE`\n\n\
          Asks the running proxy where it sends the requests for a service, and explains the answer.\n\n\
+         {}\n\
+         ## `tidegate-proxy redirect`\n\n\
+         Sets the kernel's rules (iptables, table nat) that bring all TCP of a network namespace to the outbound and inbound ports,\n\
+         but for the proxy's own, loopback, the admin port and the skip lists. IPv4 and IPv6, or none and the reason; doing it twice\n\
+         changes nothing. Needs root with NET_ADMIN and NET_RAW. Exit status: 0 when the rules are in force (after `--undo`: gone),\n\
+         1 when not. This version sets the rules, but its proxy does not yet take the connections that they bring.\n\n\
          {}\n\
          ## Admin server\n\n\
          {}\n\
@@ -108,6 +115,7 @@ fn the_page_of_configuration_is_what_the_code_does() {
          (a `LocalityPolicy` without targets in the controller's namespace), built in.\n",
         flags(&command),
         flags(why),
+        flags(redirect),
         pages(),
         fields(),
         table(

@@ -12,10 +12,12 @@ struct Tool {
     package: &'static str,
 }
 
-const TOOLS: [Tool; 6] = [
+const TOOLS: [Tool; 8] = [
     Tool { program: "curl", package: "curl" },
     Tool { program: "nghttp", package: "nghttp2-client" },
     Tool { program: "h2load", package: "nghttp2-client" },
+    Tool { program: "ip", package: "iproute2" },
+    Tool { program: "iptables-legacy", package: "iptables" },
     Tool { program: "promtool", package: "prometheus" },
     Tool { program: "prometheus", package: "prometheus" },
     Tool { program: "python3", package: "python3" },
@@ -117,7 +119,7 @@ mod tests {
     fn each_package_is_asked_for_once() {
         assert_eq!(packages_missing(&|_| true), [""; 0]);
         assert_eq!(packages_missing(&|program| program != "promtool"), ["prometheus"]);
-        let all = ["curl", "nghttp2-client", "prometheus", "python3"];
+        let all = ["curl", "nghttp2-client", "iproute2", "iptables", "prometheus", "python3"];
         assert_eq!(packages_missing(&|_| false), all);
     }
 }

@@ -34,7 +34,7 @@ pub struct Settings {
     )]
     pub proxy_controller: String,
 
-    /// Address that the proxies' admin servers listen on; [::]:4291 in a cluster without IPv4
+    /// Address that the proxies' admin servers listen on; `[::]:4291` in a cluster without IPv4
     #[arg(long, env = "TIDEGATE_PROXY_ADMIN", value_name = "ADDRESS", default_value_t = format!("0.0.0.0:{}", port::ADMIN))]
     pub proxy_admin: String,
 

@@ -30,7 +30,12 @@ fn folder() -> PathBuf {
     }
     let test = std::env::current_exe().unwrap();
     let folder = test.ancestors().find(|path| path.ends_with("deps")).unwrap().parent().unwrap();
-    let profile = if folder.ends_with("release") { "release" } else { "dev" };
+    // The folder of a profile has its name, except that of `dev`.
+    let profile = folder
+        .file_name()
+        .and_then(|name| name.to_str())
+        .filter(|name| *name != "debug")
+        .unwrap_or("dev");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let build = [
         "build",

@@ -41,8 +41,18 @@ fn balance(histories: u32, seed: Option<u64>) -> anyhow::Result<ExitCode> {
 }
 
 fn demo() -> anyhow::Result<ExitCode> {
-    let test =
-        ["test", "--profile", "fast", "--locked", "-p", "tests", "--test", "demo", "--", "--ignored"];
+    let test = [
+        "test",
+        "--profile",
+        "fast",
+        "--locked",
+        "-p",
+        "tests",
+        "--test",
+        "demo",
+        "--",
+        "--ignored",
+    ];
     process::run(&mut process::cargo(&test))?;
     Ok(ExitCode::SUCCESS)
 }

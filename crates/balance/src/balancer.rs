@@ -9,7 +9,7 @@ use crate::baseline::Baseline;
 use crate::config::{Config, LoadBand};
 use crate::endpoint::{EndpointKey, EndpointSpec, Locality};
 use crate::event::{Change, Event};
-use crate::failure_cap::{FailureCap, SHARE_MIN};
+use crate::failure_cap::{FailureCap, Recount, SHARE_MIN};
 use crate::group::{Group, MEMORY_LOCAL, MEMORY_REMOTE};
 use crate::hold::Hold;
 use crate::plan::Plan;
@@ -22,6 +22,7 @@ use crate::slots::{Slot, Slots};
 use crate::spill::SpillBudget;
 use crate::time::Timestamp;
 use crate::valve::Valve;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -54,6 +55,9 @@ pub struct Balancer {
     retry: RetryBudget,
     spill: SpillBudget,
     probe_tokens: f64,
+    /// Before this no probe is due.
+    next_probe: f64,
+    recount: Recount,
     /// Remote endpoints that the signal `Outstanding` asks for.
     steps: usize,
     /// Probability that a candidate is local.
@@ -66,7 +70,7 @@ pub struct Balancer {
     started: bool,
     last_tick: f64,
     next_tick: Timestamp,
-    events: Vec<Event>,
+    events: VecDeque<Event>,
     events_dropped: u64,
 }
 
@@ -83,6 +87,12 @@ pub struct Served {
     slot: Slot,
     generation: u32,
     side: Locality,
+    /// When the headers arrived.
+    at: f64,
+    /// Failures in a row of the endpoint before.
+    run: u32,
+    ok: bool,
+    trial: bool,
 }
 
 /// Where a request goes.
@@ -141,6 +151,8 @@ impl Balancer {
             retry: RetryBudget::new(),
             spill: SpillBudget::new(),
             probe_tokens: 1.0,
+            next_probe: f64::NEG_INFINITY,
+            recount: Recount::new(),
             steps: 0,
             share: 1.0,
             reason: Reason::NoEndpoints,
@@ -148,7 +160,7 @@ impl Balancer {
             started: false,
             last_tick: now.seconds(),
             next_tick,
-            events: Vec::new(),
+            events: VecDeque::new(),
             events_dropped: 0,
         }
     }
@@ -253,19 +265,19 @@ impl Balancer {
         self.check_invariants();
     }
 
-    /// What changed since the last call, oldest first. At most [`EVENTS_MAX`] changes are kept; later ones are dropped and
+    /// What changed since the last call, oldest first. At most [`EVENTS_MAX`] changes are kept; older ones are dropped and
     /// counted in the snapshot.
     pub fn take_events(&mut self) -> Vec<Event> {
-        core::mem::take(&mut self.events)
+        core::mem::take(&mut self.events).into()
     }
 
     fn push_event(&mut self, change: Change, now: f64) {
         if self.events.len() >= EVENTS_MAX {
             self.events_dropped += 1;
-            return;
+            self.events.pop_front();
         }
         let numbers = self.numbers(now);
-        self.events.push(Event { at: Timestamp::from_seconds(now), change, numbers });
+        self.events.push_back(Event { at: Timestamp::from_seconds(now), change, numbers });
     }
 
     /// The load window of endpoints: the signal decides.

@@ -12,6 +12,8 @@ const WINDOW_MAX: f64 = 60.0;
 const CONFIDENCE: f64 = 2.5;
 /// Fewest requests in the window that a load is read from.
 const REQUESTS_MIN: f64 = 0.2;
+/// The baseline stays above, in seconds, so that nothing divides by zero.
+const LATENCY_MIN: f64 = 1e-6;
 /// What a congested answer may add to the second moment of latency.
 const RATIO_MAX: f64 = 30.0;
 
@@ -97,6 +99,7 @@ impl Baseline {
         (elapsed, now): (f64, f64),
     ) {
         let (Some(latency), Some(first)) = (local.latency, self.first) else { return };
+        let latency = latency.max(LATENCY_MIN);
         if local.answers < 3.0 {
             return;
         }

@@ -115,6 +115,25 @@ impl Breaker {
         Step::Opened(cause, pause)
     }
 
+    /// The body of a good answer failed, so that its headers did not end the run of failures that they had followed.
+    pub(crate) fn resume_run(&mut self, failures: u32) {
+        self.failures_in_a_row = self.failures_in_a_row.max(failures);
+    }
+
+    /// The body of a good probe failed. A later probe that is already under way still counts.
+    pub(crate) fn probe_reversed(&mut self, now: f64, random: &mut Random) -> Step {
+        let State::Open(open) = &mut self.state else { return Step::Same };
+        open.good_probes = 0;
+        let pause = jittered(open.backoff, random);
+        open.until = now + pause;
+        Step::Opened(EjectionCause::ProbeFailed, pause)
+    }
+
+    /// Failures since the last success.
+    pub(crate) fn run(&self) -> u32 {
+        self.failures_in_a_row
+    }
+
     /// A probe succeeded.
     pub(crate) fn probe_succeeded(&mut self, now: f64) -> Step {
         let State::Open(open) = &mut self.state else { return Step::Same };

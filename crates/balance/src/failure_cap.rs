@@ -58,7 +58,41 @@ impl Breadth {
     }
 }
 
+/// The breadth as last counted. Requests do not loop over endpoints: a failure counts anew only when an eighth as many
+/// failures as there are local endpoints came since, or something else changed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recount {
+    pub(crate) is_due: bool,
+    failures: usize,
+    factor: f64,
+}
+
+impl Recount {
+    pub(crate) const fn new() -> Self {
+        Self { is_due: true, failures: 0, factor: 1.0 }
+    }
+
+    /// A failure among `endpoints` local endpoints.
+    pub(crate) fn failed(&mut self, endpoints: usize) {
+        self.failures += 1;
+        self.is_due |= 8 * self.failures >= endpoints;
+    }
+
+    pub(crate) fn counted(&mut self, breadth: Breadth) {
+        *self = Self { is_due: false, failures: 0, factor: breadth.factor() };
+    }
+
+    pub(crate) const fn factor(&self) -> f64 {
+        self.factor
+    }
+}
+
 impl FailureCap {
+    /// Whether so many local failures are evidence at all.
+    pub(crate) fn heeds(&self, failed: f64) -> bool {
+        failed >= if self.share < 1.0 { EVIDENCE_CAPPED } else { EVIDENCE }
+    }
+
     pub(crate) fn new() -> Self {
         Self { share: 1.0, local_failure: 0.0, remote_failure: 0.0 }
     }
@@ -83,7 +117,7 @@ impl FailureCap {
             self.local_failure = 0.0;
             return (1.0, None);
         }
-        if evidence.local.failed < if capped { EVIDENCE_CAPPED } else { EVIDENCE } {
+        if !self.heeds(evidence.local.failed) {
             self.local_failure = 0.0;
             return (1.0, None);
         }

@@ -118,10 +118,13 @@ impl Group {
         self.failed_at = now;
     }
 
-    /// A good answer turned out to be a failure at the end of its body.
-    pub(crate) fn reversed(&mut self, now: f64) {
+    /// A good answer, given `at`, turned out to be a failure at the end of its body.
+    pub(crate) fn reversed(&mut self, at: f64, now: f64) {
+        self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
+        self.failed_at = now;
+        let left = left_after(now - at, self.memory);
         let verdicts = self.judge(now);
-        verdicts.ok = (verdicts.ok - 1.0).max(0.0);
+        verdicts.ok = (verdicts.ok - left).max(0.0);
         verdicts.failed += 1.0;
     }
 

@@ -2,11 +2,17 @@
 
 /// `e^(−elapsed/tau)`: what is left of a decaying sum. Time that runs backwards counts as no time.
 ///
-/// Between two requests little time passes, and three terms of the series are exact to 10⁻⁹ there; `libm` serves the rest.
-/// Both give the same bits on every machine.
+/// Between two requests little time passes, and a Padé approximant is exact to 10⁻¹⁰ there, in a fifth of the instructions;
+/// `libm` serves the rest. Both give the same bits on every machine.
 pub(crate) fn left_after(elapsed: f64, tau: f64) -> f64 {
     let x = elapsed.max(0.0) / tau;
-    if x < 0.01 { 1.0 - x * (1.0 - x * (0.5 - x * (1.0 / 6.0))) } else { libm::exp(-x) }
+    if x >= 0.5 {
+        return libm::exp(-x);
+    }
+    let square = x * x;
+    let even = 1680.0 + square * (180.0 + square);
+    let odd = x * (840.0 + 20.0 * square);
+    (even - odd) / (even + odd)
 }
 
 /// The share that may be used one tick later: closing the gate is slow, 25 % and a hundredth a tick.
@@ -38,12 +44,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_series_meets_the_exponential() {
-        for nanos in [0_u32, 1, 1_000, 1_000_000, 40_000_000, 49_999_999, 50_000_001, 2_000_000_000]
-        {
+    fn the_approximant_meets_the_exponential() {
+        for nanos in [
+            0_u32,
+            1,
+            1_000,
+            1_000_000,
+            40_000_000,
+            300_000_000,
+            1_000_000_000,
+            2_499_999_999,
+            2_500_000_000,
+        ] {
             let elapsed = f64::from(nanos) * 1e-9;
             let difference = (left_after(elapsed, 5.0) - libm::exp(-elapsed / 5.0)).abs();
-            assert!(difference < 1e-9, "{elapsed} s: off by {difference}");
+            assert!(difference < 1e-10, "{elapsed} s: off by {difference}");
         }
     }
 

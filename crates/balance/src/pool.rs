@@ -25,28 +25,35 @@ pub(crate) struct Pool {
     pub(crate) reach: usize,
     /// The tier that counts as local.
     pub(crate) local_tier: Option<u8>,
+    /// The same while there was one.
+    last_local_tier: Option<u8>,
 }
+
+/// The local tier of a caller that does not know its zone.
+const ALL_TIERS: u8 = u8::MAX;
 
 impl Pool {
     /// Takes the present endpoints over: decides which side each is on, and the order of the remote ones. Returns true when
     /// another tier became the local one.
     pub(crate) fn rebuild(&mut self, slots: &mut Slots, zone_known: bool, seed: u64) -> bool {
         self.present = slots.present().collect();
-        let before = self.local_tier;
+        let before = self.last_local_tier;
         let near = |slot: &Slot| slots[*slot].spec.tier == 0 || slots[*slot].spec.same_zone;
-        self.local_tier =
+        let nearest =
             self.present.iter().filter(|slot| near(slot)).map(|slot| slots[*slot].spec.tier).min();
         for slot in &self.present {
-            let local = !zone_known || Some(slots[*slot].spec.tier) == self.local_tier;
+            let local = !zone_known || Some(slots[*slot].spec.tier) == nearest;
             slots[*slot].local = local;
         }
+        self.local_tier = if zone_known { nearest } else { Some(ALL_TIERS) };
         self.ordered = join_order(
             self.present.iter().copied().filter(|slot| !slots[*slot].local).collect(),
             slots,
             seed,
         );
         self.refresh(slots);
-        before.is_some() && self.local_tier.is_some() && before != self.local_tier
+        let came_from = core::mem::replace(&mut self.last_local_tier, self.local_tier.or(before));
+        came_from.is_some() && self.local_tier.is_some() && came_from != self.local_tier
     }
 
     /// Takes ejections and returns over.

@@ -21,6 +21,9 @@ const RAMP: f64 = 5.0;
 /// The success rate below which the cost of an endpoint rises no further (× 400).
 const SUCCESS_RATE_SQUARED_MIN: f64 = 0.0025;
 
+/// Fewer remembered failures are none.
+const FAILED_MIN: f64 = 1e-9;
+
 /// The number of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slot(u32);
@@ -115,10 +118,10 @@ impl Endpoint {
         *verdicts
     }
 
-    /// A good answer turned out to be a failure at the end of its body.
-    pub(crate) fn reversed(&mut self, now: f64) -> Verdicts {
+    /// A good answer, given `at`, turned out to be a failure at the end of its body.
+    pub(crate) fn reversed(&mut self, at: f64, now: f64) -> Verdicts {
         let verdicts = self.judge(now);
-        verdicts.ok = (verdicts.ok - 1.0).max(0.0);
+        verdicts.ok = (verdicts.ok - left_after(now - at, MEMORY)).max(0.0);
         verdicts.failed += 1.0;
         *verdicts
     }
@@ -145,14 +148,25 @@ impl Endpoint {
 
     /// What a request here costs in expected waiting; `floor` is the least latency in seconds that is believed.
     pub(crate) fn cost(&self, floor: f64, now: f64) -> f64 {
-        let latency = self
-            .latency
-            .map_or(0.0, |latency| latency * left_after(now - self.latency_at, IDLE_TAU));
-        let verdicts = self.verdicts(now);
-        let success_rate = (verdicts.ok + 1.0) / (verdicts.answers() + 1.0);
-        let penalty = (success_rate * success_rate).max(SUCCESS_RATE_SQUARED_MIN);
+        let latency = match self.latency {
+            Some(latency) if latency > floor => {
+                latency * left_after(now - self.latency_at, IDLE_TAU)
+            }
+            _ => 0.0,
+        };
+        let penalty = self.penalty(now);
         let ramp = 1.0 + (1.0 - (now - self.added) / RAMP).max(0.0);
         ramp * latency.max(floor) * (f64::from(self.outstanding) + 1.0) / penalty
+    }
+
+    /// The square of the success rate. Without failures, the usual case, there is nothing to compute.
+    fn penalty(&self, now: f64) -> f64 {
+        if self.verdicts.failed <= FAILED_MIN {
+            return 1.0;
+        }
+        let verdicts = self.verdicts(now);
+        let success_rate = (verdicts.ok + 1.0) / (verdicts.answers() + 1.0);
+        (success_rate * success_rate).max(SUCCESS_RATE_SQUARED_MIN)
     }
 
     fn judge(&mut self, now: f64) -> &mut Verdicts {

@@ -26,7 +26,8 @@ impl SpillBudget {
     /// One request crosses.
     pub(crate) fn spend(&mut self, share_max: f64) {
         if share_max < 1.0 {
-            self.tokens -= 1.0;
+            // A crossing without an alternative, and so without asking, leaves no debt.
+            self.tokens = (self.tokens - 1.0).max(0.0);
         }
     }
 }

@@ -17,7 +17,7 @@ pub(crate) struct Valve {
     pub(crate) last_drop: f64,
     pub(crate) open: bool,
     pub(crate) proven: bool,
-    /// What the last drop was: load or surge.
+    /// What the last drop was: load or surge; `Warmup` before any, and in a zone that has just come back.
     pub(crate) cause: Reason,
     /// The share was 1 at least once.
     pub(crate) warm: bool,
@@ -54,7 +54,7 @@ impl Valve {
             last_drop: f64::NEG_INFINITY,
             open: false,
             proven: false,
-            cause: Reason::Load,
+            cause: Reason::Warmup,
             warm: false,
         }
     }
@@ -122,7 +122,11 @@ impl Valve {
 
     /// A zone that had no endpoint available starts at its fair share.
     pub(crate) fn start_at(&mut self, fair_share: f64) {
-        self.share = self.share.min(fair_share.max(SHARE_MIN));
+        let share = fair_share.max(SHARE_MIN);
+        if share < self.share {
+            self.share = share;
+            self.cause = Reason::Warmup;
+        }
     }
 
     fn drop_by(&mut self, part: f64, cause: Reason, now: f64) {

@@ -9,6 +9,9 @@ use crate::reason::Reason;
 use crate::slots::Slot;
 use crate::valve::Pile;
 
+/// A probe that is due but may not be sent, by tier or spill budget, is looked at again after so many seconds.
+const BLOCKED_PAUSE: f64 = 0.01;
+
 /// A pick before anything is reserved.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Choice {
@@ -33,16 +36,18 @@ enum From {
 impl Balancer {
     /// The endpoint of a first attempt, and what the policy would have done where it does not govern.
     pub(super) fn choose(&mut self, now: f64) -> Option<(Choice, Option<(Locality, Reason)>)> {
-        let governed =
-            self.config.governed_share >= 1.0 || self.random.unit() < self.config.governed_share;
+        // The guard of the total count comes before the sample: too few endpoints are nobody's to govern.
+        let governed = self.config.governed_share >= 1.0
+            || self.pool.available.len() < self.config.guard.total_min as usize
+            || self.random.unit() < self.config.governed_share;
         let choice = match self.due_trial(now) {
             Some(trial) => trial,
             None => self.by_plan(None, now)?,
         };
         if governed || choice.trial {
-            return Some((self.within_budget(choice, now), None));
+            return Some((self.within_budget(choice, None, now), None));
         }
-        let would = self.within_budget(choice, now);
+        let would = self.within_budget(choice, None, now);
         let from = if self.pool.available.is_empty() { From::Present } else { From::Available };
         let slot = self.better_of(from, from, None, now)?;
         let would = (self.locality(would.slot), would.reason);
@@ -68,7 +73,7 @@ impl Balancer {
             slot
         } else {
             let choice = self.by_plan(exclude, now)?;
-            self.within_budget(choice, now).slot
+            self.within_budget(choice, exclude, now).slot
         };
         (Some(slot) != exclude).then_some(Choice { slot, reason: Reason::Retry, trial: false })
     }
@@ -93,7 +98,8 @@ impl Balancer {
         let locality = self.locality(slot);
         self.baseline.dispatched(now);
         self.side(locality).dispatched(now, window);
-        if locality == Locality::Remote {
+        // What the policy does not govern costs what the policy would have spent.
+        if would.map_or(locality, |(locality, _)| locality) == Locality::Remote {
             self.spill.spend(self.config.remote_share_max);
         }
         let request = self.requests.add(slot, locality, now, trial);
@@ -129,10 +135,21 @@ impl Balancer {
     }
 
     /// The ejected endpoint whose probe is due: local before remote, the longest due first.
-    fn due_trial(&self, now: f64) -> Option<Choice> {
-        if self.pool.open.is_empty() || self.probe_tokens < 1.0 {
+    fn due_trial(&mut self, now: f64) -> Option<Choice> {
+        if self.pool.open.is_empty() || self.probe_tokens < 1.0 || now < self.next_probe {
             return None;
         }
+        let due = self.longest_due(now);
+        if due.is_none() {
+            // Nothing to look for until then; whatever happens to a breaker before calls for a new look.
+            let probe_at = |slot: &Slot| self.slots[*slot].breaker.probe_at();
+            let earliest = self.pool.open.iter().filter_map(probe_at).fold(f64::INFINITY, f64::min);
+            self.next_probe = if earliest > now { earliest } else { now + BLOCKED_PAUSE };
+        }
+        due
+    }
+
+    fn longest_due(&self, now: f64) -> Option<Choice> {
         let tier_max = if let Plan::Set(set) = &self.plan { set.tier_max } else { u8::MAX };
         let may_cross = self.spill.allows(self.config.remote_share_max);
         let allowed = |slot: &&Slot| {
@@ -205,7 +222,7 @@ impl Balancer {
     }
 
     /// Keeps a request local when the spill budget is used up, also where local endpoints fail.
-    fn within_budget(&mut self, choice: Choice, now: f64) -> Choice {
+    fn within_budget(&mut self, choice: Choice, exclude: Option<Slot>, now: f64) -> Choice {
         let crosses = self.locality(choice.slot) == Locality::Remote;
         if !crosses
             || self.pool.local_present == 0
@@ -213,10 +230,10 @@ impl Balancer {
         {
             return choice;
         }
-        let slot = match self.better_of(From::Local, From::Local, None, now) {
-            Some(slot) => Some(slot),
-            None => self.pool.present.iter().copied().find(|slot| self.slots[*slot].local),
-        };
+        let slot = self.better_of(From::Local, From::Local, exclude, now).or_else(|| {
+            let stays = |slot: &Slot| self.slots[*slot].local && Some(*slot) != exclude;
+            self.pool.present.iter().copied().find(stays).or(exclude)
+        });
         slot.map_or(choice, |slot| Choice { slot, reason: Reason::Budget, trial: false })
     }
 

@@ -14,7 +14,17 @@ impl Balancer {
     /// A request got its headers, or failed without them.
     pub(super) fn end(&mut self, request: RequestId, outcome: Outcome, now: f64) -> Served {
         let Some(request) = self.requests.remove(request) else { return self.nobody() };
-        let served = self.release(&request, now);
+        let run = self.slots[request.slot].breaker.run();
+        let served = Served {
+            slot: request.slot,
+            generation: self.slots[request.slot].generation,
+            side: request.side,
+            at: now,
+            run,
+            ok: outcome == Outcome::Success,
+            trial: request.trial,
+        };
+        self.release(&request, now);
         if self.slots[request.slot].present {
             match outcome {
                 Outcome::Success => self.succeeded(&request, now),
@@ -35,6 +45,7 @@ impl Balancer {
             self.failed(&request, now);
         } else if present && request.trial {
             self.slots[request.slot].breaker.probe_cancelled(now, &mut self.random);
+            self.next_probe = f64::NEG_INFINITY;
         }
         self.slots.recycle(request.slot);
         stalled
@@ -43,17 +54,18 @@ impl Balancer {
     /// A success turned out to be a failure at the end of its body.
     pub(super) fn reverse(&mut self, served: Served, now: f64) {
         let endpoint = &mut self.slots[served.slot];
-        if !endpoint.present || endpoint.generation != served.generation {
+        if !served.ok || !endpoint.present || endpoint.generation != served.generation {
             return;
         }
-        let verdicts = endpoint.reversed(now);
-        self.side(served.side).reversed(now);
-        let step = self.slots[served.slot].breaker.failed(
-            &self.config.breaker,
-            verdicts,
-            now,
-            &mut self.random,
-        );
+        let verdicts = endpoint.reversed(served.at, now);
+        let breaker = &mut endpoint.breaker;
+        let step = if served.trial && breaker.is_open() {
+            breaker.probe_reversed(now, &mut self.random)
+        } else {
+            breaker.resume_run(served.run);
+            breaker.failed(&self.config.breaker, verdicts, now, &mut self.random)
+        };
+        self.side(served.side).reversed(served.at, now);
         self.step(served.slot, step, now);
         if served.side == Locality::Local {
             self.local_failure(now);
@@ -78,28 +90,26 @@ impl Balancer {
         }
     }
 
-    fn release(&mut self, request: &Request, now: f64) -> Served {
+    fn release(&mut self, request: &Request, now: f64) {
         let (window, endpoint_window) = (self.baseline.window(), self.endpoint_window());
         let endpoint = &mut self.slots[request.slot];
         endpoint.finished(request.counted, now, endpoint_window);
-        let served =
-            Served { slot: request.slot, generation: endpoint.generation, side: request.side };
         self.side(request.side).finished(request.counted, now, window);
-        served
     }
 
     /// A ticket of another balancer: it names a request that does not wait here.
     fn nobody(&self) -> Served {
         debug_assert!(false, "a ticket was given back to a balancer that did not issue it");
         let slot = self.pool.present.first().copied().unwrap_or(Slot::FIRST);
-        Served { slot, generation: u32::MAX, side: Locality::Local }
+        let generation = u32::MAX;
+        Served { slot, generation, side: Locality::Local, at: 0.0, run: 0, ok: false, trial: false }
     }
 
     fn succeeded(&mut self, request: &Request, now: f64) {
         let latency = (now - request.dispatched).max(0.0);
         let window = self.baseline.window();
         let counted_latency = latency.min(self.baseline.age_limit());
-        let fresh = request.dispatched >= self.valve.last_drop;
+        let fresh = request.dispatched > self.valve.last_drop;
         self.side(request.side).succeeded(counted_latency, fresh, now, window);
         if request.side == Locality::Local {
             self.baseline.answered(latency);
@@ -133,6 +143,9 @@ impl Balancer {
     /// Carries out what a breaker did.
     fn step(&mut self, slot: Slot, step: Step, now: f64) {
         let endpoint = self.slots[slot].spec.key;
+        if step != Step::Same {
+            self.next_probe = f64::NEG_INFINITY;
+        }
         match step {
             Step::Same => {}
             Step::Opened(cause, pause) => {
@@ -165,6 +178,7 @@ impl Balancer {
             return;
         }
         let before = self.failure_cap.share;
+        self.recount.failed(self.pool.local.len());
         let evidence = self.evidence(now);
         if let Some(length) = self.failure_cap.failed(evidence, &mut self.hold, now) {
             self.push_event(Change::Hold { length: Duration::from_secs_f64(length) }, now);
@@ -175,18 +189,20 @@ impl Balancer {
     }
 
     /// What the failure cap is computed from.
-    pub(super) fn evidence(&self, now: f64) -> Evidence {
+    pub(super) fn evidence(&mut self, now: f64) -> Evidence {
         let local = self.local.verdicts(now);
-        let half_rate =
-            if local.answers() > 0.0 { local.failed / (2.0 * local.answers()) } else { 0.0 };
-        let mut breadth = Breadth::default();
-        for slot in &self.pool.local {
-            breadth.add(self.slots[*slot].verdicts(now), half_rate);
+        if self.recount.is_due && self.failure_cap.heeds(local.failed) {
+            let half_rate = local.failed / (2.0 * local.answers());
+            let mut breadth = Breadth::default();
+            for slot in &self.pool.local {
+                breadth.add(self.slots[*slot].verdicts(now), half_rate);
+            }
+            self.recount.counted(breadth);
         }
         Evidence {
             local,
             remote: self.remote.verdicts(now),
-            breadth: breadth.factor(),
+            breadth: self.recount.factor(),
             budget: self.config.failure_budget,
         }
     }

@@ -1,6 +1,7 @@
 //! How far the gate is open: share, reach and their reason.
 
 use super::Balancer;
+use crate::baseline::Baseline;
 use crate::baseline::Openness;
 use crate::config::{LoadBand, Mode};
 use crate::endpoint::EndpointKey;
@@ -18,7 +19,7 @@ impl Balancer {
     pub(super) fn rebuild(&mut self, now: f64) {
         if self.pool.rebuild(&mut self.slots, self.config.zone_known, self.seed) {
             // Another tier is local now, with another latency.
-            self.baseline.latency = None;
+            self.baseline = Baseline::new();
             self.local.forget_latency();
         }
         self.membership_changed(now);
@@ -31,6 +32,8 @@ impl Balancer {
         if self.started && shut_out && local > 0.0 && remote > 0.0 {
             self.valve.start_at(local / (local + remote));
         }
+        self.recount.is_due = true;
+        self.next_probe = f64::NEG_INFINITY;
         self.plan = plan(&self.config, &self.pool, &self.slots);
         self.refresh(now);
     }
@@ -47,6 +50,7 @@ impl Balancer {
             Openness { share: self.valve.share, open: self.valve.open, proven: self.valve.proven };
         self.baseline.tick(&local, &remote, openness, (elapsed, now));
         if self.config.mode == Mode::Adaptive {
+            self.recount.is_due = true;
             let evidence = self.evidence(now);
             if let Some(length) = self.failure_cap.tick(evidence, &mut self.hold, now) {
                 self.push_event(Change::Hold { length: Duration::from_secs_f64(length) }, now);
@@ -209,8 +213,8 @@ impl Balancer {
             () if cap < 1.0 && cap <= valve && cap <= capacity => Reason::Failure,
             () if capacity < 1.0 && capacity <= valve => Reason::Capacity,
             () if self.hold.holds(now) => Reason::Hold,
-            () if !self.valve.warm || self.unmeasured() => Reason::Warmup,
-            () if valve < 1.0 => self.valve.cause,
+            () if valve < 1.0 && self.valve.cause != Reason::Warmup => self.valve.cause,
+            () if valve < 1.0 || !self.valve.warm || self.unmeasured() => Reason::Warmup,
             () => Reason::Local,
         }
     }

@@ -197,4 +197,60 @@ mod tests {
         baseline.tick(&window(0.01, 2.9), &window(0.0, 0.0), CALM, (1.0, 1000.0));
         assert_eq!(baseline.latency, Some(0.05));
     }
+
+    fn reading(answers: f64, latency: f64) -> Reading {
+        Reading { answers, latency: Some(latency), ..Reading::default() }
+    }
+
+    proptest::proptest! {
+        /// All times longer by a factor and all rates lower by it: the same load, inside the clamps of the window.
+        #[test]
+        fn load_has_no_unit_of_time(
+            baseline in 5.0..10.0_f64, load in 0.1..50.0_f64, rate in 0.5..50.0_f64, factor in 1.0..6.0_f64,
+        ) {
+            let of = |factor: f64| {
+                let baseline = Baseline { latency: Some(baseline * factor), ..Baseline::new() };
+                baseline.load(&Reading { load, rate: rate / factor, ..Reading::default() })
+            };
+            let (one, other) = (of(1.0), of(factor));
+            proptest::prop_assert!((one.mean - other.mean).abs() < 1e-9 * one.mean.max(1.0));
+            proptest::prop_assert!((one.lower - other.lower).abs() < 1e-9 * one.mean.max(1.0));
+        }
+
+        /// A part of the stream has the same load, and is less sure of it.
+        #[test]
+        fn a_thinner_stream_is_less_sure(load in 0.1..50.0_f64, rate in 0.5..50.0_f64, part in 0.1..1.0_f64) {
+            let baseline = Baseline { latency: Some(0.05), ..Baseline::new() };
+            let of = |part: f64| baseline.load(&Reading { load: load * part, rate: rate * part, ..Reading::default() });
+            let (whole, thin) = (of(1.0), of(part));
+            proptest::prop_assert!((whole.mean - thin.mean).abs() < 1e-9 * whole.mean.max(1.0));
+            proptest::prop_assert!(thin.lower <= whole.lower + 1e-9);
+        }
+
+        /// Once known it stays positive and between what was seen: local means, and remote ones as anchors.
+        #[test]
+        fn it_stays_inside_what_was_seen(
+            steps in proptest::collection::vec(
+                (0.001..2.0_f64, 0.001..2.0_f64, 3.0..500.0_f64, 0.0..50.0_f64, proptest::bool::ANY, 0.01..1.0_f64), 1..80),
+        ) {
+            let mut baseline = Baseline { first: Some(-100.0), ..Baseline::new() };
+            let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
+            let mut now = 0.0;
+            for (local, remote, answers, remote_answers, proven, share) in steps {
+                now += 1.0;
+                // the remote anchor is a millisecond shorter, and at birth not below half of the local mean
+                least = least.min(local).min((remote - 0.001).max(local / 2.0));
+                most = most.max(local);
+                let before = baseline.latency;
+                let valve = Openness { share, open: true, proven };
+                baseline.tick(&reading(answers, local), &reading(remote_answers, remote), valve, (1.0, now));
+                let Some(latency) = baseline.latency else { continue };
+                proptest::prop_assert!(latency > 0.0 && latency >= least - 1e-12 && latency <= most + 1e-12);
+                if let Some(before) = before && !proven && share < 1.0 {
+                    let ceiling = if remote_answers >= 5.0 { remote } else { before };
+                    proptest::prop_assert!(latency <= ceiling.max(before), "learnt an overload: {before} {latency}");
+                }
+            }
+        }
+    }
 }

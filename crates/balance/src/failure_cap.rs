@@ -205,4 +205,42 @@ mod tests {
             [0.0_f64, 0.0, 1.0, 1.0].map(f64::to_bits)
         );
     }
+
+    proptest::proptest! {
+        /// With breadth fixed and no hold: a local failure never raises the cap, a remote failure or a local success never
+        /// lowers it.
+        #[test]
+        fn each_outcome_moves_the_cap_its_own_way(
+            (ok, failed) in (0.0..500.0_f64, 0.0..200.0_f64),
+            (remote_ok, remote_failed) in (0.0..500.0_f64, 0.0..200.0_f64),
+            breadth in 0.0..1.0_f64,
+            capped: bool,
+        ) {
+            let cap = |ok, failed, remote_failed| {
+                let mut cap = FailureCap { share: if capped { 0.5 } else { 1.0 }, ..FailureCap::new() };
+                // far in the past a hold of no failures at all began and ended: it can neither hold nor end early
+                let mut hold = Hold::new();
+                let verdicts = |ok, failed| Verdicts { at: 0.0, ok, failed };
+                let evidence = Evidence {
+                    local: verdicts(ok, failed),
+                    remote: verdicts(remote_ok, remote_failed),
+                    breadth,
+                    budget: 0.005,
+                };
+                let (cap, held) = cap.cap(evidence, &mut hold, 0.0);
+                (cap, held.is_some())
+            };
+            let (now, held) = cap(ok, failed, remote_failed);
+            for (after, rises) in [
+                (cap(ok, failed + 1.0, remote_failed), false),
+                (cap(ok, failed, remote_failed + 1.0), true),
+                (cap(ok + 1.0, failed, remote_failed), true),
+            ] {
+                let (after, holds) = after;
+                proptest::prop_assume!(!held && !holds);
+                proptest::prop_assert!(if rises { after >= now - 1e-12 } else { after <= now + 1e-12 },
+                    "{now} and then {after}");
+            }
+        }
+    }
 }

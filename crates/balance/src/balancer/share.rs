@@ -175,8 +175,7 @@ impl Balancer {
             if slots.is_empty() { 1.0 } else { local as f64 / slots.len() as f64 }
         };
         match &self.plan {
-            Plan::Empty | Plan::Valve { .. } => 1.0,
-            Plan::Panic => local_of(&self.pool.present),
+            Plan::Empty | Plan::Panic | Plan::Valve { .. } => 1.0,
             Plan::Set(set) => local_of(&set.slots),
             Plan::Zones(zones) => {
                 zones.iter().filter(|zone| zone.own).map(|zone| zone.probability).sum()

@@ -17,6 +17,7 @@ pub(crate) enum Fault {
     Hangs,
 }
 
+#[derive(Debug)]
 pub(crate) struct World {
     pub(crate) balancer: Balancer,
     pub(crate) now: Timestamp,
@@ -24,6 +25,10 @@ pub(crate) struct World {
     pub(crate) retries: bool,
     pub(crate) rate: f64,
     pub(crate) latency: f64,
+    /// An endpoint that always fails.
+    pub(crate) bad: Option<EndpointKey>,
+    /// Part of all requests, to any zone, that fails.
+    pub(crate) everywhere: f64,
     specs: Vec<EndpointSpec>,
     next_request: Timestamp,
     /// Ends of requests, by time and number.
@@ -55,8 +60,12 @@ pub(crate) fn zones(counts: &[u32]) -> Vec<EndpointSpec> {
 }
 
 impl World {
+    /// Three zones with `per_zone` endpoints each.
     pub(crate) fn new(per_zone: u32, config: Config, seed: u64) -> Self {
-        let specs = zones(&[per_zone; 3]);
+        Self::of(zones(&[per_zone; 3]), config, seed)
+    }
+
+    pub(crate) fn of(specs: Vec<EndpointSpec>, config: Config, seed: u64) -> Self {
         let mut balancer = Balancer::new(config, seed, Timestamp::ZERO);
         balancer.update(&specs, Timestamp::ZERO);
         Self {
@@ -66,6 +75,8 @@ impl World {
             retries: false,
             rate: 100.0,
             latency: 0.02,
+            bad: None,
+            everywhere: 0.0,
             specs,
             next_request: Timestamp::ZERO,
             ends: BTreeMap::new(),
@@ -138,6 +149,8 @@ impl World {
                 Fault::Hangs => (1.0, false),
             };
         }
+        ok &= self.bad != Some(pick.endpoint)
+            && (self.everywhere <= 0.0 || self.unit() >= self.everywhere);
         self.number += 1;
         let end = self.now.plus(Duration::from_secs_f64(seconds));
         self.ends.insert((end, self.number), (pick.ticket, ok, first));
@@ -154,12 +167,29 @@ impl World {
         if ok { self.ok += 1 } else { self.failed += 1 }
     }
 
-    fn exponential(&mut self, mean: f64) -> Duration {
+    /// Ends whatever is under way.
+    pub(crate) fn drain(&mut self) {
+        while let Some(((at, _), (ticket, ok, _))) = self.ends.pop_first() {
+            self.now = self.now.max(at);
+            let outcome = if ok { Outcome::Success } else { Outcome::Failure };
+            self.balancer.answered(ticket, outcome, self.now);
+        }
+    }
+
+    /// Ok, failed, local, remote.
+    pub(crate) fn counts(&self) -> [u64; 4] {
+        [self.ok, self.failed, self.local, self.remote]
+    }
+
+    fn unit(&mut self) -> f64 {
         self.random = self
             .random
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        let unit = ((self.random >> 11) as f64 + 0.5) / 9_007_199_254_740_992.0;
-        Duration::from_secs_f64(-mean * unit.ln())
+        ((self.random >> 11) as f64 + 0.5) / 9_007_199_254_740_992.0
+    }
+
+    fn exponential(&mut self, mean: f64) -> Duration {
+        Duration::from_secs_f64(-mean * self.unit().ln())
     }
 }

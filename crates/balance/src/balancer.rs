@@ -193,7 +193,12 @@ impl Balancer {
         for slot in gone {
             self.slots.remove(slot);
         }
+        let before = self.pool.local_present;
         self.rebuild(now);
+        if self.started && before > 0 && self.pool.local_present > 2 * before {
+            // Most local endpoints are new: what was measured of the others says nothing about them.
+            self.local.forget_load();
+        }
         self.started |= !endpoints.is_empty();
         self.check_invariants();
     }

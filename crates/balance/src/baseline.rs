@@ -14,6 +14,8 @@ const CONFIDENCE: f64 = 2.5;
 const REQUESTS_MIN: f64 = 0.2;
 /// The baseline stays above, in seconds, so that nothing divides by zero.
 const LATENCY_MIN: f64 = 1e-6;
+/// Remote answers are an anchor only where they are clearly faster. The smaller of two noisy means would begin too low.
+const ANCHOR: f64 = 0.8;
 /// What a congested answer may add to the second moment of latency.
 const RATIO_MAX: f64 = 30.0;
 
@@ -137,8 +139,8 @@ impl Baseline {
 /// The first estimate. Remote answers are an anchor for a caller that was born into an overload.
 fn born(latency: f64, remote: &Reading) -> f64 {
     match remote.latency {
-        Some(remote_latency) if remote.answers >= 3.0 => {
-            latency.min((remote_latency - 0.001).max(latency / 2.0))
+        Some(remote_latency) if remote.answers >= 3.0 && remote_latency < ANCHOR * latency => {
+            (remote_latency - 0.001).max(latency / 2.0)
         }
         _ => latency,
     }

@@ -134,6 +134,13 @@ impl Group {
         self.window.fresh_count = 0.0;
     }
 
+    /// Forgets how much waited and how often requests came: the local endpoints are others now.
+    pub(crate) fn forget_load(&mut self) {
+        self.forget_fresh();
+        self.window.load = 0.0;
+        self.window.rate = 0.0;
+    }
+
     /// Forgets latencies: another tier is local now.
     pub(crate) fn forget_latency(&mut self) {
         self.forget_fresh();

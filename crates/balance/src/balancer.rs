@@ -197,7 +197,7 @@ impl Balancer {
         self.rebuild(now);
         if self.started && before > 0 && self.pool.local_present > 2 * before {
             // Most local endpoints are new: what was measured of the others says nothing about them.
-            self.local.forget_load();
+            self.local.forget_load(now, self.baseline.window());
         }
         self.started |= !endpoints.is_empty();
         self.check_invariants();

@@ -135,7 +135,8 @@ impl Group {
     }
 
     /// Forgets how much waited and how often requests came: the local endpoints are others now.
-    pub(crate) fn forget_load(&mut self) {
+    pub(crate) fn forget_load(&mut self, now: f64, window: f64) {
+        self.roll(now, window);
         self.forget_fresh();
         self.window.load = 0.0;
         self.window.rate = 0.0;

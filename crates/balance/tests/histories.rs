@@ -263,7 +263,7 @@ impl History {
 
     fn update(&mut self) {
         self.balancer.update(&self.present, self.now());
-        self.model.update(&self.present);
+        self.model.update(&self.present, self.seconds());
         self.check_light();
     }
 

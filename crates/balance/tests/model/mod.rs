@@ -56,6 +56,8 @@ pub(crate) struct Model {
     pub(crate) members: BTreeMap<EndpointKey, Member>,
     pub(crate) valve: Valve,
     started: bool,
+    /// Load of before says nothing: most local endpoints were new then.
+    forgotten: f64,
     pub(crate) trials: u32,
     pub(crate) good_trials: u32,
 }
@@ -86,18 +88,24 @@ impl Model {
             members: BTreeMap::new(),
             valve: Valve::new(),
             started: false,
+            forgotten: f64::NEG_INFINITY,
             trials: 0,
             good_trials: 0,
         }
     }
 
-    pub(crate) fn update(&mut self, specs: &[EndpointSpec]) {
+    pub(crate) fn update(&mut self, specs: &[EndpointSpec], now: f64) {
         let shut_out = self.is_shut_out();
+        let locals = |model: &Self| model.members.values().filter(|member| member.local).count();
+        let before = locals(self);
         self.members.retain(|key, _| specs.iter().any(|spec| spec.key == *key));
         for spec in specs {
             let since = self.history.len();
             let member = Member { local: spec.tier == 0, since, breaker: Breaker::default() };
             self.members.entry(spec.key).or_insert(member);
+        }
+        if self.started && before > 0 && locals(self) > 2 * before {
+            self.forgotten = now;
         }
         self.after_membership(shut_out);
         self.started |= !specs.is_empty();
@@ -341,15 +349,18 @@ impl Model {
     pub(crate) fn load(&self, key: EndpointKey, now: f64) -> f64 {
         let member = &self.members[&key];
         let own = self.history.iter().skip(member.since).filter(|request| request.key == key);
-        own.map(|request| request.mean(now)).sum()
+        own.map(|request| request.mean(f64::NEG_INFINITY, now)).sum()
     }
 
     pub(crate) fn sums(&self, local: bool, now: f64) -> Sums {
         let mut sums = Sums::default();
         let memory = if local { MEMORY_LOCAL } else { MEMORY_REMOTE };
         for request in self.history.iter().filter(|request| request.local == local) {
-            sums.mean += request.mean(now);
-            sums.rate += fade(now - request.sent, WINDOW) / WINDOW;
+            let from = if local { self.forgotten } else { f64::NEG_INFINITY };
+            sums.mean += request.mean(from, now);
+            if request.sent > from {
+                sums.rate += fade(now - request.sent, WINDOW) / WINDOW;
+            }
             if request.counted_until.is_none() {
                 sums.counted += 1;
                 sums.oldest.get_or_insert(request.sent);
@@ -361,7 +372,7 @@ impl Model {
                 let weight = fade(now - at, WINDOW);
                 sums.answers += weight;
                 sums.latency_sum += weight * request.latency;
-                if request.sent > self.valve.last_drop {
+                if request.sent > self.valve.last_drop && at > from {
                     sums.fresh_answers += weight;
                     sums.fresh_sum += weight * request.latency;
                 }
@@ -375,10 +386,14 @@ impl Model {
 }
 
 impl Request {
-    /// Its part in the time-weighted mean of outstanding requests.
-    fn mean(&self, now: f64) -> f64 {
-        let until_now = self.counted_until.map_or(1.0, |end| fade(now - end, WINDOW));
-        until_now - fade(now - self.sent, WINDOW)
+    /// Its part in the time-weighted mean of outstanding requests, as far as it waited after `from`.
+    fn mean(&self, from: f64, now: f64) -> f64 {
+        let end = self.counted_until.unwrap_or(now);
+        if end <= from {
+            0.0
+        } else {
+            fade(now - end, WINDOW) - fade(now - self.sent.max(from), WINDOW)
+        }
     }
 
     fn verdict(&self, now: f64, memory: f64) -> (f64, f64) {

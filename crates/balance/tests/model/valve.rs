@@ -148,8 +148,8 @@ impl Valve {
         let wr = if far.answers > 0.0 { far.latency_sum / far.answers } else { 0.0 };
         let Some(r0) = self.baseline else {
             if now - first > (4.0 * w).max(3.0) {
-                let anchored = w.min((wr - 0.001).max(w / 2.0));
-                self.baseline = Some(if far.answers >= 3.0 { anchored } else { w });
+                let anchored = (wr - 0.001).max(w / 2.0);
+                self.baseline = Some(if far.answers >= 3.0 && wr < 0.8 * w { anchored } else { w });
             }
             return;
         };

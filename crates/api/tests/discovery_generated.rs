@@ -1,0 +1,16 @@
+//! The checked-in code of the discovery protocol is what its description says.
+#![cfg(feature = "discovery")]
+
+#[path = "../examples/generate_discovery.rs"]
+#[expect(dead_code, reason = "its `main` is the example's")]
+mod generate_discovery;
+
+#[test]
+fn the_generated_code_is_current() {
+    let wanted = generate_discovery::generate().unwrap();
+    let found = std::fs::read_to_string(generate_discovery::target()).unwrap();
+    assert!(
+        wanted == found,
+        "discovery.proto changed: run `cargo run -p api --features discovery --example generate_discovery`"
+    );
+}

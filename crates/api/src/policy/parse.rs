@@ -5,6 +5,7 @@ use super::{
     Backoff, Breaker, LoadBand, MinEndpoints, Mistake, Percent, Policy, Retry, Tier, Timeout,
 };
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -60,7 +61,7 @@ impl Policy {
                 spec.failure_budget_percent,
                 base.failure_budget,
             ),
-            overprovisioning: Percent(found.float(
+            overprovisioning: Percent(found.within(
                 "overprovisioningPercent",
                 spec.overprovisioning_percent.unwrap_or(base.overprovisioning.0),
                 limit::OVERPROVISIONING,
@@ -95,12 +96,12 @@ fn tiers(spec: Option<&[Tier]>, found: &mut Mistakes) -> Option<Vec<Tier>> {
 fn min_endpoints(spec: &PolicySpec, base: MinEndpoints, found: &mut Mistakes) -> MinEndpoints {
     let Some(spec) = &spec.min_endpoints else { return base };
     MinEndpoints {
-        local: found.whole(
+        local: found.within(
             "minEndpoints.local",
             spec.local.unwrap_or(base.local),
             limit::ENDPOINTS,
         ),
-        total: found.whole(
+        total: found.within(
             "minEndpoints.total",
             spec.total.unwrap_or(base.total),
             limit::ENDPOINTS,
@@ -172,7 +173,7 @@ pub(super) fn band(
 fn breaker(spec: Option<&BreakerSpec>, base: Breaker, found: &mut Mistakes) -> Breaker {
     let Some(spec) = spec else { return base };
     Breaker {
-        consecutive: found.whole(
+        consecutive: found.within(
             "breaker.consecutive",
             spec.consecutive.unwrap_or(base.consecutive),
             limit::CONSECUTIVE,
@@ -182,7 +183,7 @@ fn breaker(spec: Option<&BreakerSpec>, base: Breaker, found: &mut Mistakes) -> B
             spec.success_rate_percent,
             base.success_rate,
         ),
-        min_requests: found.whole(
+        min_requests: found.within(
             "breaker.minRequests",
             spec.min_requests.unwrap_or(base.min_requests),
             limit::MIN_REQUESTS,
@@ -219,7 +220,7 @@ fn retry(spec: Option<&RetrySpec>, base: Retry, found: &mut Mistakes) -> Retry {
     }
     Retry {
         budget: found.percent("retry.budgetPercent", spec.budget_percent, base.budget),
-        attempts: found.whole(
+        attempts: found.within(
             "retry.attempts",
             spec.attempts.unwrap_or(base.attempts),
             limit::ATTEMPTS,
@@ -264,22 +265,16 @@ impl Mistakes {
     }
 
     fn percent(&mut self, path: &str, value: Option<f64>, base: Percent) -> Percent {
-        Percent(value.map_or(base.0, |value| self.float(path, value, 0.0..=100.0)))
+        Percent(value.map_or(base.0, |value| self.within(path, value, 0.0..=100.0)))
     }
 
-    fn float(&mut self, path: &str, value: f64, range: RangeInclusive<f64>) -> f64 {
-        if !range.contains(&value) {
-            let (start, end) = range.into_inner();
-            self.add(
-                path,
-                &format!("{value} is out of range"),
-                &format!("set it to {start} up to {end}"),
-            );
-        }
-        value
-    }
-
-    fn whole(&mut self, path: &str, value: u32, range: RangeInclusive<u32>) -> u32 {
+    /// A number as it is; outside its range it is a mistake.
+    fn within<T: PartialOrd + Display>(
+        &mut self,
+        path: &str,
+        value: T,
+        range: RangeInclusive<T>,
+    ) -> T {
         if !range.contains(&value) {
             let (start, end) = range.into_inner();
             self.add(

@@ -1,8 +1,7 @@
 //! How far the gate is open: share, reach and their reason.
 
 use super::Balancer;
-use crate::baseline::Baseline;
-use crate::baseline::Openness;
+use crate::baseline::{Baseline, Openness};
 use crate::config::{LoadBand, Mode};
 use crate::endpoint::EndpointKey;
 use crate::event::Change;
@@ -154,10 +153,7 @@ impl Balancer {
             return (0.0, self.pool.nearest_remotes(&self.slots));
         }
         let steps = self.steps.min(remote);
-        let valve = match self.config.load {
-            LoadBand::Normalized { .. } => self.valve.share,
-            LoadBand::Outstanding { .. } => local as f64 / (local + steps) as f64,
-        };
+        let valve = self.valve_share();
         let share = valve.min(self.failure_cap.share).min(self.capacity());
         let reach = match self.config.load {
             _ if share >= 1.0 => 0,
@@ -223,6 +219,7 @@ impl Balancer {
         matches!(self.config.load, LoadBand::Normalized { .. }) && self.baseline.latency.is_none()
     }
 
+    /// The local share that load alone allows.
     pub(super) fn valve_share(&self) -> f64 {
         match self.config.load {
             LoadBand::Normalized { .. } => self.valve.share,

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod discovery;
 pub mod drain;
 pub mod endpoint;
+pub mod latency;
 mod listener;
 pub mod metrics;
 mod outbound;

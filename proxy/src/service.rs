@@ -3,6 +3,7 @@
 use crate::clock::Clock;
 use crate::discovery::{EndpointProtocol, EndpointUpdate, Place, ServiceUpdate};
 use crate::endpoint::{Counts, Endpoint, key};
+use crate::latency::{Latencies, Quantiles};
 use crate::metrics::{ServiceMetrics, ZoneMetrics};
 use crate::settings::Settings;
 use arc_swap::ArcSwap;
@@ -32,6 +33,7 @@ pub struct Service {
     /// Rises with each change of `state`, so that workers see a change without touching the state.
     version: AtomicU64,
     decisions: Mutex<VecDeque<Decision>>,
+    latencies: Mutex<Latencies>,
     metrics: ServiceMetrics,
 }
 
@@ -73,6 +75,8 @@ pub struct ServiceSnapshot {
     pub balancer: Snapshot,
     /// The last changes, oldest first.
     pub decisions: Vec<Decision>,
+    /// How long local and remote requests took lately.
+    pub latencies: [Option<Quantiles>; 2],
 }
 
 impl Service {
@@ -97,6 +101,7 @@ impl Service {
             state: ArcSwap::from_pointee(state),
             version: AtomicU64::new(0),
             decisions: Mutex::new(VecDeque::with_capacity(DECISIONS)),
+            latencies: Mutex::default(),
             metrics: ServiceMetrics::new(&update.name),
         };
         service.update(update, place);
@@ -167,6 +172,15 @@ impl Service {
         self.balancer.lock().body_failed(served, now);
     }
 
+    /// Counts how long a request took, from its headers to the end of its response.
+    pub(crate) fn lasted(&self, locality: Option<Locality>, started: Timestamp, now: Timestamp) {
+        let took = now.since(started);
+        self.metrics.lasted(locality, took.as_secs_f64());
+        if let Some(locality) = locality {
+            self.latencies.lock().record(locality, took, now);
+        }
+    }
+
     /// Lets the valve move if that is due, and takes over what changed. Returns when the next tick is due.
     pub(crate) fn tick(&self, now: Timestamp) -> Timestamp {
         let (events, next) = {
@@ -196,6 +210,7 @@ impl Service {
             state: self.state(),
             balancer,
             decisions: self.decisions.lock().iter().copied().collect(),
+            latencies: self.latencies.lock().quantiles(at),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use api::policy::Policy;
 use proxy::admin::debug::{
-    BandView, DecisionView, EndpointView, NumbersView, ProxyView, ServiceView,
+    BandView, DecisionView, EndpointView, LatencyView, NumbersView, ProxyView, ServiceView,
 };
 use proxy::why::text::explain;
 
@@ -52,6 +52,8 @@ fn service() -> ServiceView {
         load_band: BandView { signal: "normalized".to_owned(), low: 1.2, high: 1.5 },
         retry_tokens: 20.0,
         hold_ms: 0.0,
+        latency_local: None,
+        latency_remote: None,
         endpoints: vec![
             endpoint(9002, Some("b"), 1),
             endpoint(9001, Some("a"), 0),
@@ -78,6 +80,10 @@ fn a_healthy_service_is_explained() {
 #[test]
 fn a_failing_zone_is_explained() {
     let mut failing = service();
+    failing.latency_local =
+        Some(LatencyView { requests: 9, p50_ms: 21.04, p90_ms: 80.0, p99_ms: 2000.0 });
+    failing.latency_remote =
+        Some(LatencyView { requests: 400, p50_ms: 22.5, p90_ms: 25.0, p99_ms: 31.26 });
     failing.reason = "failure".to_owned();
     failing.hold_ms = 4_600.0;
     failing.retry_tokens = 3.25;

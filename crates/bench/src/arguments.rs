@@ -54,10 +54,10 @@ pub(crate) struct ProxyOptions {
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
     /// The proxy under test.
-    #[arg(long, default_value = "target/release/tidegate-proxy")]
+    #[arg(long, env = "TIDEGATE_PROXY", default_value = "target/release/tidegate-proxy")]
     pub(crate) tidegate: PathBuf,
     /// The Envoy binary.
-    #[arg(long, default_value = "envoy")]
+    #[arg(long, env = "TIDEGATE_ENVOY", default_value = "envoy")]
     pub(crate) envoy: PathBuf,
 }
 

@@ -1,16 +1,15 @@
 //! `cargo xtask test`: everything that must hold before a change lands, in one command from a clean clone.
 
 mod tally;
-mod tools;
 
 use crate::clock::Stopwatch;
 use crate::workspace::Workspace;
-use crate::{environment, process};
+use crate::{environment, process, tools};
 use anyhow::Context as _;
 use clap::Args;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use tally::Tally;
 
@@ -77,7 +76,7 @@ impl Run {
 
     /// In continuous integration a missing tool is a failure, so that no test is left out unseen.
     fn tools(&mut self, ci: bool, may_install: bool) -> anyhow::Result<()> {
-        self.missing = tools::set_up(&self.workspace, may_install);
+        self.missing = tools::for_tests(&self.workspace, may_install);
         for reason in &self.missing {
             println!("missing: {reason}");
         }
@@ -142,9 +141,4 @@ fn read_lines(path: &Path) -> anyhow::Result<Vec<String>> {
     let text =
         fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     Ok(text.lines().map(str::to_owned).collect())
-}
-
-/// Where the tools are that no package manager of the system installs.
-fn tools_folder(target: &Path) -> PathBuf {
-    target.join("tools")
 }

@@ -1,6 +1,7 @@
 //! Developer commands. `cargo xtask --help` lists them; `cargo demo` is short for `cargo xtask demo`.
 #![expect(clippy::print_stdout, reason = "a command line tool talks on standard output")]
 
+mod bench;
 mod ci;
 mod clock;
 mod demo;
@@ -8,6 +9,7 @@ mod environment;
 mod process;
 mod soak;
 mod tidy;
+mod tools;
 mod workspace;
 
 use clap::{Parser, Subcommand};
@@ -34,6 +36,11 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         arguments: Vec<String>,
     },
+    /// Measure what things cost, beside their peers
+    Bench {
+        #[command(subcommand)]
+        what: bench::Bench,
+    },
     /// Run one kind of long test
     Soak {
         #[command(subcommand)]
@@ -46,6 +53,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Test(arguments) => ci::run(&arguments),
         Command::Tidy => tidy::run(),
         Command::Demo { arguments } => demo::run(&arguments),
+        Command::Bench { what } => bench::run(&what),
         Command::Soak { what } => soak::run(&what),
     }
 }

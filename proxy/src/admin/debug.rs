@@ -3,6 +3,7 @@
 
 use crate::discovery::EndpointProtocol;
 use crate::endpoint::Endpoint;
+use crate::latency::Quantiles;
 use crate::registry::Registry;
 use crate::service::{Decision, ServiceSnapshot};
 use api::policy::spec::PolicySpec;
@@ -54,6 +55,10 @@ pub struct ServiceView {
     pub retry_tokens: f64,
     /// Rest of the time in which crossing is given up because it did not help.
     pub hold_ms: f64,
+    /// How long the requests of the last one to two minutes took that stayed local.
+    pub latency_local: Option<LatencyView>,
+    /// The same for requests that left their zone.
+    pub latency_remote: Option<LatencyView>,
     /// Its endpoints, in the order of discovery.
     pub endpoints: Vec<EndpointView>,
     /// The last changes, oldest first.
@@ -75,6 +80,16 @@ pub struct NumbersView {
     pub reach: u32,
     pub local_failure: f64,
     pub remote_failure: f64,
+}
+
+/// Quantiles of latency, from a request's headers to the end of its response.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct LatencyView {
+    pub requests: u64,
+    pub p50_ms: f64,
+    pub p90_ms: f64,
+    pub p99_ms: f64,
 }
 
 /// Load signal and band.
@@ -161,6 +176,8 @@ impl ServiceView {
             EndpointProtocol::Http2 => "http2",
         };
         let (low, high) = settings.policy.load.bounds();
+        let [latency_local, latency_remote] =
+            snapshot.latencies.map(|seen| seen.map(LatencyView::from));
         Self {
             name: snapshot.name.as_ref().to_owned(),
             protocol: protocol.to_owned(),
@@ -171,6 +188,8 @@ impl ServiceView {
             load_band: BandView { signal: settings.policy.load.signal().to_owned(), low, high },
             retry_tokens: snapshot.balancer.retry_tokens,
             hold_ms: milliseconds(snapshot.balancer.hold),
+            latency_local,
+            latency_remote,
             endpoints: snapshot
                 .endpoints()
                 .map(|(endpoint, seen)| EndpointView::of(endpoint, seen))
@@ -208,6 +227,17 @@ impl EndpointView {
             probe_in_ms: milliseconds(seen.probe_in),
             picks: endpoint.counts.picks(),
             open_bodies: endpoint.counts.open_bodies(),
+        }
+    }
+}
+
+impl From<Quantiles> for LatencyView {
+    fn from(seen: Quantiles) -> Self {
+        Self {
+            requests: seen.requests,
+            p50_ms: milliseconds(seen.p50),
+            p90_ms: milliseconds(seen.p90),
+            p99_ms: milliseconds(seen.p99),
         }
     }
 }

@@ -126,13 +126,12 @@ impl Exchange {
         if std::mem::replace(&mut self.finished, true) {
             return;
         }
-        let seconds = now.since(self.started).as_secs_f64();
         match &self.attempt {
             Some(attempt) => attempt.endpoint.shared().zone.requested(self.protocol, class),
             None => self.service.nowhere().requested(self.protocol, class),
         }
         let locality = self.attempt.as_ref().map(|attempt| attempt.locality);
-        self.service.shared().metrics().lasted(locality, seconds);
+        self.service.shared().lasted(locality, self.started, now);
     }
 
     /// Counts a request that failed without an answer of an endpoint.

@@ -1,7 +1,9 @@
 //! The explanation as text.
 
 use super::words;
-use crate::admin::debug::{DecisionView, EndpointView, NumbersView, ProxyView, ServiceView};
+use crate::admin::debug::{
+    DecisionView, EndpointView, LatencyView, NumbersView, ProxyView, ServiceView,
+};
 use std::fmt::Write as _;
 
 /// Decisions shown, the newest first.
@@ -86,7 +88,7 @@ fn facts(service: &ServiceView) -> Vec<String> {
             band.low,
             band.signal
         ),
-        format!("Latency   {baseline} when nothing queues"),
+        format!("Latency   {baseline} when nothing queues{}", latency(service)),
         format!(
             "Failures  here {:.1} %, elsewhere {:.1} %",
             local_failure * 100.0,
@@ -104,6 +106,16 @@ fn facts(service: &ServiceView) -> Vec<String> {
         lines.push(format!("Hold      no crossing for another {:.0} s", service.hold_ms / 1000.0));
     }
     lines
+}
+
+/// Quantiles of what was seen lately, where there was something.
+fn latency(service: &ServiceView) -> String {
+    let of = |place: &str, seen: Option<LatencyView>| {
+        seen.map_or_else(String::new, |LatencyView { p50_ms, p99_ms, .. }| {
+            format!("; {place} lately p50 {p50_ms:.1} ms, p99 {p99_ms:.1} ms")
+        })
+    };
+    of("here", service.latency_local) + &of("elsewhere", service.latency_remote)
 }
 
 fn policy(service: &ServiceView) -> String {

@@ -13,7 +13,7 @@ const REQUIRED: [(&str, &[&str]); 9] = [
     ("tower", &["kit"]),
     ("tower-http", &["kit"]),
     ("kube", &["controller"]),
-    ("hdrhistogram", &["demo", "sim"]),
+    ("hdrhistogram", &["demo", "proxy", "sim"]),
     ("metrics-exporter-prometheus", &["kit"]),
     ("metrics", &["proxy", "controller"]),
 ];

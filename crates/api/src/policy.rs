@@ -86,6 +86,7 @@ impl Serialize for Policy {
 
 /// How localities are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Mode {
     /// Local while that is free, opening on load or failures.
     Adaptive,
@@ -99,6 +100,7 @@ pub enum Mode {
 
 /// A ring around the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Tier {
     /// The caller's own node.
@@ -122,6 +124,7 @@ pub struct MinEndpoints {
 
 /// What happens when a guard fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Fallback {
     /// The next tier takes over.
     NextTier,
@@ -174,6 +177,7 @@ impl LoadBand {
 
 /// Choice of one endpoint inside the chosen set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Algorithm {
     /// Two random candidates, the lower product of latency and outstanding requests wins.
     PeakEwma,
@@ -222,6 +226,7 @@ pub struct Retry {
 
 /// A failure that may be retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RetryOn {
     /// No connection came about: the endpoint has not seen the request.
@@ -235,6 +240,7 @@ pub enum RetryOn {
 
 /// Which methods may be sent twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RetryMethods {
     /// The idempotent ones of RFC 9110, section 9.2.2.

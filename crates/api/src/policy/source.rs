@@ -9,6 +9,8 @@ use serde::Serialize;
 pub enum PolicySource {
     /// The topology file of local mode, in which nothing competes.
     Topology,
+    /// `spec.internalTrafficPolicy: Local` of the Service, which Kubernetes itself promises.
+    InternalTrafficPolicy,
     /// An annotation of the calling pod.
     ClientPodAnnotation,
     /// A `LocalityPolicy` that names the Service.
@@ -30,8 +32,9 @@ pub enum PolicySource {
 
 impl PolicySource {
     /// All of them, the most specific first.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Topology,
+        Self::InternalTrafficPolicy,
         Self::ClientPodAnnotation,
         Self::ServicePolicy,
         Self::ServiceAnnotation,
@@ -46,6 +49,7 @@ impl PolicySource {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Topology => "topology",
+            Self::InternalTrafficPolicy => "internal_traffic_policy",
             Self::ClientPodAnnotation => "client_pod_annotation",
             Self::ServicePolicy => "service_policy",
             Self::ServiceAnnotation => "service_annotation",

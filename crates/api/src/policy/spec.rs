@@ -10,6 +10,7 @@ use std::time::Duration;
 
 /// A policy as written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "each field is described at the field of `Policy` that it becomes")]
 pub struct PolicySpec {
@@ -45,6 +46,7 @@ pub struct PolicySpec {
 
 /// `minEndpoints`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "each field is described at the field of `Policy` that it becomes")]
 pub struct MinEndpointsSpec {
@@ -56,6 +58,7 @@ pub struct MinEndpointsSpec {
 
 /// `load`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "each field is described at the field of `Policy` that it becomes")]
 pub struct LoadSpec {
@@ -69,6 +72,7 @@ pub struct LoadSpec {
 
 /// `load.signal`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Signal {
     /// Outstanding requests over what would be outstanding if nothing queued.
     Normalized,
@@ -78,6 +82,7 @@ pub enum Signal {
 
 /// `breaker`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "each field is described at the field of `Policy` that it becomes")]
 pub struct BreakerSpec {
@@ -93,6 +98,7 @@ pub struct BreakerSpec {
 
 /// `breaker.backoff`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "each field is described at the field of `Policy` that it becomes")]
 pub struct BackoffSpec {
@@ -104,6 +110,7 @@ pub struct BackoffSpec {
 
 /// `retry`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "each field is described at the field of `Policy` that it becomes")]
 pub struct RetrySpec {
@@ -119,6 +126,7 @@ pub struct RetrySpec {
 
 /// `timeout`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "each field is described at the field of `Policy` that it becomes")]
 pub struct TimeoutSpec {

@@ -1,5 +1,5 @@
-//! What discovery tells the data plane: plain data, no behaviour. Every source of services (a topology file, a controller
-//! stream) ends in a [`World`], and the data plane knows nothing else about where services come from.
+//! What discovery tells the data plane: plain data, no behaviour. A topology file ends in a [`World`], which is all there is; a
+//! controller's stream in [`Change`]s of what was asked for. The data plane knows nothing else about where services come from.
 
 pub mod metrics;
 pub mod topology;
@@ -32,6 +32,27 @@ pub struct EndpointUpdate {
     pub region: Option<Arc<str>>,
     /// Its node.
     pub node: Option<Arc<str>>,
+    /// What stands at the address: the uid of a pod. Another one is another endpoint.
+    pub uid: Option<Arc<str>>,
+    /// The workload's identity, once it has one. Another one is another endpoint.
+    pub identity: Option<Arc<str>>,
+}
+
+impl EndpointUpdate {
+    /// An endpoint of which nothing but the address is known.
+    pub const fn at(address: SocketAddr) -> Self {
+        Self { address, zone: None, region: None, node: None, uid: None, identity: None }
+    }
+
+    /// Whether `other`, at the same address, is the same workload, so that what was learnt about it still holds.
+    pub(crate) fn is_same_workload(&self, other: &Self) -> bool {
+        let identities_agree = match (&self.identity, &other.identity) {
+            (Some(ours), Some(theirs)) => ours == theirs,
+            // It was not known yet.
+            _ => true,
+        };
+        self.uid == other.uid && identities_agree
+    }
 }
 
 /// What the endpoints of a service speak.
@@ -57,6 +78,8 @@ pub struct ServiceUpdate {
     pub policy: Arc<Policy>,
     /// Where the policy came from.
     pub policy_source: PolicySource,
+    /// The object that holds the policy, `shop/cart`, if one does.
+    pub policy_object: Option<Arc<str>>,
     /// Callers of the service per zone, the own zone included; empty when unknown.
     pub callers: Vec<(Arc<str>, u32)>,
     /// All its endpoints.
@@ -81,4 +104,89 @@ pub struct World {
     pub listeners: Vec<ListenerSpec>,
     /// What it knows.
     pub services: Vec<ServiceUpdate>,
+}
+
+/// Longest name of a host (RFC 1035, 2.3.4, as text).
+const HOST_BYTES_MAX: usize = 253;
+
+/// Where an application wants to go.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Destination {
+    /// Address and port of its connection.
+    Address(SocketAddr),
+    /// Host, in lower case and without a dot at its end, and port of its request.
+    Name(Arc<str>, u16),
+}
+
+impl Destination {
+    /// The destination that a request's host names; an address written as a host is one. `None` for what is no host.
+    pub fn of_host(host: &str, port: u16) -> Option<Self> {
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        if let Ok(ip) = bare.parse() {
+            return Some(Self::Address(SocketAddr::new(ip, port)));
+        }
+        let host = host.strip_suffix('.').unwrap_or(host);
+        let odd = |c: char| c.is_control() || c.is_whitespace() || "[]:/@".contains(c);
+        let named = !host.is_empty() && host.len() <= HOST_BYTES_MAX && !host.contains(odd);
+        named.then(|| Self::Name(host.to_ascii_lowercase().into(), port))
+    }
+}
+
+impl std::fmt::Display for Destination {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Name(host, port) => write!(f, "{host}:{port}"),
+        }
+    }
+}
+
+/// What a destination is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The service of that name.
+    Service(Arc<str>),
+    /// Nothing to balance: the connection goes where the application sent it.
+    Passthrough(Passthrough),
+}
+
+/// Why a destination is not balanced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Passthrough {
+    /// No service has it: a pod, something outside, or not there yet.
+    Unknown,
+    /// The service is a name for something outside.
+    ExternalName,
+    /// The service's callers are to be kept on one endpoint each, which Kubernetes itself does.
+    SessionAffinity,
+    /// The controller is away, or did not say in time.
+    Unanswered,
+    /// So many destinations are in use that this one is not asked for.
+    TooMany,
+}
+
+impl Passthrough {
+    /// The name in metrics, logs and `/debug`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::ExternalName => "external_name",
+            Self::SessionAffinity => "session_affinity",
+            Self::Unanswered => "unanswered",
+            Self::TooMany => "too_many",
+        }
+    }
+}
+
+/// Something that a controller said, in the order in which it takes effect: a service before the destination that leads to it.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// Where this proxy runs, and all services as they are seen from there.
+    Place(Place, Vec<ServiceUpdate>),
+    /// One service, whole: new, or in place of what it was.
+    Service(ServiceUpdate),
+    /// A service that nothing leads to any more.
+    Gone(Arc<str>),
+    /// What a destination is.
+    Resolved(Destination, Target),
 }

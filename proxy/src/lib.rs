@@ -2,12 +2,13 @@
 //!
 //! `cli` reads the command line, `run` is the process, `why` asks a running one, `redirect` sets the
 //! kernel's rules; `admin` shows what goes on inside.
-//! `discovery` says what exists, `registry` holds it, `worker` runs the threads, `outbound` is the path of a request and
+//! `discovery` says what exists, `registry` and `destinations` hold it, `worker` runs the threads, `outbound` is the path of a request and
 //! `upstream` the connections to endpoints.
 
 pub mod admin;
 pub mod cli;
 pub mod clock;
+pub mod destinations;
 pub mod discovery;
 pub mod drain;
 pub mod endpoint;

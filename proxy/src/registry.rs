@@ -1,7 +1,8 @@
-//! All services that the proxy knows, found by name or host.
+//! All services that the proxy knows, found by name or host, or by where the application wants to go.
 
 use crate::clock::Clock;
-use crate::discovery::{Place, World};
+use crate::destinations::{Answer, Destinations, Known};
+use crate::discovery::{Change, Destination, Passthrough, Place, ServiceUpdate, Target, World};
 use crate::service::Service;
 use arc_swap::ArcSwap;
 use balance::time::Timestamp;
@@ -21,11 +22,13 @@ pub struct Registry {
     index: ArcSwap<Index>,
     /// Rises with each change of the index, so that a connection may keep what it looked up while this stays the same.
     version: AtomicU64,
-    /// Held while a world is taken over: one at a time.
+    /// Held while something is taken over: one at a time.
     applying: Mutex<()>,
+    /// What was asked of a controller; `None` where a topology file says everything.
+    destinations: Option<Destinations>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Index {
     place: Place,
     by_name: HashMap<Arc<str>, Arc<Service>>,
@@ -33,13 +36,24 @@ struct Index {
 }
 
 impl Registry {
-    /// A registry that knows nothing yet.
+    /// A registry that knows nothing yet, and will be told whole worlds.
     pub fn new(clock: Clock) -> Self {
         Self {
             clock,
             index: ArcSwap::default(),
             version: AtomicU64::new(0),
             applying: Mutex::new(()),
+            destinations: None,
+        }
+    }
+
+    /// A registry that knows nothing yet, and will be told by a controller about what is asked for.
+    pub fn on_demand(clock: Clock, place: Place) -> Self {
+        let index = Index { place, ..Index::default() };
+        Self {
+            index: ArcSwap::from_pointee(index),
+            destinations: Some(Destinations::default()),
+            ..Self::new(clock)
         }
     }
 
@@ -65,7 +79,101 @@ impl Registry {
             next.by_name.insert(Arc::clone(&update.name), service);
         }
         self.index.store(Arc::new(next));
+        self.outdate();
+    }
+
+    /// Takes what a controller said.
+    pub fn change(&self, change: &Change) {
+        let _one_at_a_time = self.applying.lock();
+        match change {
+            Change::Place(place, services) => {
+                let mut next = self.index.load().as_ref().clone();
+                next.place = place.clone();
+                for update in services {
+                    if let Some(service) = next.by_name.get(&update.name) {
+                        service.update(update, place);
+                    }
+                }
+                self.index.store(Arc::new(next));
+            }
+            Change::Service(update) => self.put(update),
+            Change::Gone(name) => {
+                let mut next = self.index.load().as_ref().clone();
+                if let Some(service) = next.by_name.remove(name) {
+                    service.retire();
+                    self.index.store(Arc::new(next));
+                }
+            }
+            Change::Resolved(destination, target) => self.settle(destination, target),
+        }
+    }
+
+    fn put(&self, update: &ServiceUpdate) {
+        let before = self.index.load();
+        if let Some(service) = before.by_name.get(&update.name) {
+            return service.update(update, &before.place);
+        }
+        let service = Service::new(update, &before.place, self.clock);
+        let mut next = before.as_ref().clone();
+        next.by_name.insert(Arc::clone(&update.name), Arc::new(service));
+        self.index.store(Arc::new(next));
+    }
+
+    fn settle(&self, destination: &Destination, target: &Target) {
+        let answer = match target {
+            Target::Service(name) => match self.service(name) {
+                Some(service) => Answer::Balanced(service),
+                None => Answer::Passthrough(Passthrough::Unknown),
+            },
+            Target::Passthrough(why) => Answer::Passthrough(*why),
+        };
+        let destinations = self.destinations.as_ref();
+        if destinations.is_some_and(|destinations| destinations.answer(destination, answer)) {
+            self.outdate();
+        }
+    }
+
+    /// What was looked up so far may be wrong.
+    fn outdate(&self) {
         self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Where something goes. Waits for the controller when nobody asked before, but not for long. What is returned beside
+    /// the answer is to be touched whenever the answer is used again.
+    pub async fn find(&self, destination: &Destination) -> (Answer, Option<Arc<Known>>) {
+        let Some(destinations) = &self.destinations else {
+            return (self.find_in_topology(destination), None);
+        };
+        let (known, evicted) = destinations.find(destination);
+        if evicted {
+            self.outdate();
+        }
+        (known.answer().await, Some(known))
+    }
+
+    fn find_in_topology(&self, destination: &Destination) -> Answer {
+        let (service, otherwise) = match destination {
+            Destination::Address(address) => (
+                self.service_of_host(&address.ip().to_string()),
+                Answer::Passthrough(Passthrough::Unknown),
+            ),
+            Destination::Name(host, _) => (self.service_of_host(host), Answer::Refused),
+        };
+        service.map_or(otherwise, Answer::Balanced)
+    }
+
+    /// Forgets destinations that were idle for long and returns them.
+    pub fn sweep(&self) -> Vec<Destination> {
+        let idle = self.destinations.as_ref().map(Destinations::sweep).unwrap_or_default();
+        if !idle.is_empty() {
+            self.outdate();
+        }
+        idle
+    }
+
+    /// What was asked of a controller; `None` where a topology file says everything.
+    pub const fn destinations(&self) -> Option<&Destinations> {
+        self.destinations.as_ref()
     }
 
     /// Changes whenever a lookup may give another answer.

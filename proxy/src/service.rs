@@ -214,6 +214,23 @@ impl Service {
         }
     }
 
+    /// Whether requests, or bodies of their answers, are under way.
+    pub(crate) fn is_busy(&self) -> bool {
+        let outstanding = {
+            let now = self.clock.now();
+            self.balancer.lock().snapshot(now).endpoints.iter().any(|seen| seen.outstanding > 0)
+        };
+        outstanding || self.state.load().present().any(|endpoint| endpoint.counts.open_bodies() > 0)
+    }
+
+    /// The service is gone: what was said about it in gauges is no longer so.
+    pub(crate) fn retire(&self) {
+        self.metrics.set_pool(0.0, 0);
+        for zone in self.state.load().zones.values() {
+            zone.set_endpoints([0; 5]);
+        }
+    }
+
     /// Sets the gauges that only a snapshot knows. To be called before a scrape.
     pub fn set_gauges(&self) {
         let snapshot = self.snapshot();
@@ -290,7 +307,7 @@ impl State {
         self.endpoints.iter().flatten()
     }
 
-    /// The state after an update. An endpoint is the same as before when its address and protocol are.
+    /// The state after an update. An endpoint is the same as before when its address, protocol and workload are.
     fn next(&self, update: &ServiceUpdate, place: &Place, settings: Settings) -> Self {
         let moved = self.place.zone != place.zone;
         let zone_metrics = |zone: Option<&Arc<str>>| {
@@ -311,8 +328,10 @@ impl State {
         let mut fresh = Vec::new();
         for described in &update.endpoints {
             match known.get(&(described.address, update.protocol)) {
-                Some(endpoint) => next.keep(endpoint, described, place, &zone_metrics),
-                None => fresh.push(described),
+                Some(endpoint) if endpoint.update.is_same_workload(described) => {
+                    next.keep(endpoint, described, place, &zone_metrics);
+                }
+                _ => fresh.push(described),
             }
         }
         for described in fresh {

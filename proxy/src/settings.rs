@@ -23,6 +23,8 @@ pub struct Settings {
     pub policy: Arc<Policy>,
     /// Where the policy came from.
     pub policy_source: PolicySource,
+    /// The object that holds it, if one does.
+    pub policy_object: Option<Arc<str>>,
 }
 
 /// When a request is sent again.
@@ -54,6 +56,7 @@ impl Settings {
             protocol: update.protocol,
             policy: Arc::clone(policy),
             policy_source: update.policy_source,
+            policy_object: update.policy_object.clone(),
         }
     }
 

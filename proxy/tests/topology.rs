@@ -76,10 +76,10 @@ fn a_whole_topology_is_taken_over() {
     assert_eq!(*web.policy, expected);
     let place = (Some("a".into()), Some("r1".into()), Some("n1".into()));
     let endpoint = |address: &str, (zone, region, node)| EndpointUpdate {
-        address: address.parse().expect("an address"),
         zone,
         region,
         node,
+        ..EndpointUpdate::at(address.parse().expect("an address"))
     };
     assert_eq!(
         web.endpoints,

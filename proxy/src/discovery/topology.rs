@@ -134,6 +134,7 @@ impl Services {
             protocol: protocol(table, found),
             policy,
             policy_source,
+            policy_object: None,
             callers: callers(table, found),
             endpoints: endpoints(table, found),
             name: service.unwrap_or_default(),
@@ -209,7 +210,12 @@ fn endpoints(table: &Table<'_, '_>, found: &mut Findings<'_>) -> Vec<EndpointUpd
             );
         }
         addresses.claim(*address.get_ref(), address.span(), &table.at("address"), found);
-        endpoints.push(EndpointUpdate { address: *address.get_ref(), zone, region, node });
+        endpoints.push(EndpointUpdate {
+            zone,
+            region,
+            node,
+            ..EndpointUpdate::at(*address.get_ref())
+        });
     }
     endpoints
 }

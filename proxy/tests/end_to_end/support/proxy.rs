@@ -127,18 +127,16 @@ fn world(
     policy: Policy,
 ) -> World {
     let zone = Some(Arc::from("a"));
-    let endpoints = endpoints.iter().map(|address| EndpointUpdate {
-        address: *address,
-        zone: zone.clone(),
-        region: None,
-        node: None,
-    });
+    let endpoints = endpoints
+        .iter()
+        .map(|address| EndpointUpdate { zone: zone.clone(), ..EndpointUpdate::at(*address) });
     let service = ServiceUpdate {
         name: Arc::clone(name),
         hosts: vec![format!("{name}.shop").into()],
         protocol,
         policy: Arc::new(policy),
         policy_source: PolicySource::BuiltIn,
+        policy_object: None,
         callers: Vec::new(),
         endpoints: endpoints.collect(),
     };

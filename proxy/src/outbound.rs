@@ -77,6 +77,7 @@ async fn forward(
         service.setting(|settings| Bounds::new(settings, &head.headers, exchange.started()));
     head::strip_request(&mut head.headers);
     let mut request = send::fit(head, upload.body(), endpoint.shared().protocol, memo);
+    send::hold_body(&mut request, &upload);
     let replay = Replay::new(&request, upload, bounds);
     let mut count = 1;
     loop {

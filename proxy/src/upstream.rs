@@ -13,7 +13,7 @@ pub(crate) mod stream;
 
 use crate::discovery::EndpointProtocol;
 use crate::endpoint::Endpoint;
-use crate::outbound::body::request::RequestBody;
+use crate::outbound::body::request::{RequestBody, Upload};
 use crate::upstream::failure::Failed;
 use balance::time::Timestamp;
 use http::{Request, Response};
@@ -84,9 +84,9 @@ impl Connections {
 
 impl Lease {
     /// The body ended as it should: the connection may serve the next request.
-    pub(crate) fn release(self, now: Timestamp) {
+    pub(crate) fn release(self, now: Timestamp, upload: &Upload) {
         match self {
-            Self::Http1(lease) => lease.release(now),
+            Self::Http1(lease) => lease.release(now, upload),
             Self::Http2(lease) => lease.release(now),
         }
     }

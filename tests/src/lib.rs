@@ -24,3 +24,4 @@ pub mod process;
 pub mod programs;
 pub mod proxy;
 pub mod topology;
+pub mod wire;

@@ -7,7 +7,7 @@ use crate::outbound::detect::Version;
 use crate::outbound::record::Exchange;
 use crate::outbound::reply::Refusal;
 use crate::outbound::retry::{RETRIED, Replay};
-use crate::outbound::{head, reply};
+use crate::outbound::{head, limits, reply};
 use crate::upstream::Lease;
 use crate::upstream::failure::Failed;
 use crate::worker::local::LocalEndpoint;
@@ -59,8 +59,13 @@ pub(crate) fn classify(
     replay: &Replay,
 ) -> Attempted {
     match sent {
-        Ok((response, _)) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-            // Nobody asked for another protocol: what follows on that connection means nothing here.
+        // Nobody asked for another protocol, or nobody can say where the answer ends: what follows on that connection means
+        // nothing here. The HTTP/1 library keeps the limits of a header itself.
+        Ok((response, lease))
+            if response.status() == StatusCode::SWITCHING_PROTOCOLS
+                || !head::is_framed(response.headers())
+                || matches!(lease, Lease::Http2(_)) && limits::too_large(response.headers()) =>
+        {
             let verdict = Verdict {
                 origin: classify::Origin::Endpoint,
                 reached: classify::Reached::Perhaps,
@@ -102,7 +107,7 @@ impl Attempted {
     pub(crate) fn discard(self, exchange: &Exchange) {
         if let Ended::Answered { response, lease, .. } = self.ended {
             drop(response);
-            lease.release(exchange.now());
+            lease.release(exchange.now(), exchange.upload());
         }
     }
 

@@ -76,6 +76,20 @@ impl Inbound {
         Self { stream, entry, first: [0; PREFACE.len()], filled: 0, taken: 0 }
     }
 
+    /// Reads what the caller still sends and throws it away, until it has closed too. Closing over unread bytes makes the
+    /// kernel reset the connection, and the caller then loses the answer that it has not read yet. The roster ends it.
+    fn linger(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.entry.lingers();
+        let mut thrown_away = [0; 4096];
+        loop {
+            let mut buffer = ReadBuf::new(&mut thrown_away);
+            let read = Pin::new(&mut self.stream).poll_read(cx, &mut buffer);
+            if std::task::ready!(read).is_err() || buffer.filled().is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+
     fn seen(&self) -> &[u8] {
         self.first.get(..self.filled).unwrap_or_default()
     }
@@ -129,7 +143,8 @@ impl AsyncWrite for Inbound {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        std::task::ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
+        self.linger(cx)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::outbound::detect::Version;
 use crate::outbound::limits;
 use crate::outbound::reply::Refusal;
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, TE, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, EXPECT, HOST, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
@@ -51,6 +51,20 @@ fn check_transfer_encoding(headers: &HeaderMap) -> Result<(), Refusal> {
     }
 }
 
+/// Whether the framing of an endpoint's answer can be read in one way only. The HTTP library is lenient here: of a length
+/// beside chunks it keeps both, of several codings it looks at the last.
+pub(crate) fn is_framed(headers: &HeaderMap) -> bool {
+    if headers.contains_key(TRANSFER_ENCODING) {
+        return check_transfer_encoding(headers).is_ok() && !headers.contains_key(CONTENT_LENGTH);
+    }
+    headers.get_all(CONTENT_LENGTH).iter().count() <= 1
+}
+
+/// Whether the caller waits with the body until it is asked for it.
+pub(crate) fn expects_continue(headers: &HeaderMap) -> bool {
+    headers.get(EXPECT).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
+}
+
 /// The one `Host` of an HTTP/1 request.
 pub(crate) fn host(headers: &HeaderMap) -> Result<Option<&HeaderValue>, Refusal> {
     let mut hosts = headers.get_all(HOST).iter();
@@ -80,6 +94,17 @@ pub(crate) fn strip_response(headers: &mut HeaderMap) {
     headers.remove(PROXY_CONNECTION);
     headers.remove(UPGRADE);
     headers.remove(TRANSFER_ENCODING);
+}
+
+/// Puts the cookies of an HTTP/2 request into one field, as HTTP/1 has it (RFC 9113, 8.2.3).
+pub(crate) fn join_cookies(headers: &mut HeaderMap) {
+    if headers.get_all(COOKIE).iter().nth(1).is_none() {
+        return;
+    }
+    let crumbs: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if let Ok(joined) = HeaderValue::from_bytes(&crumbs.join(&b"; "[..])) {
+        headers.insert(COOKIE, joined);
+    }
 }
 
 /// Removes `Connection` and the fields that it names. Those that frame or route the message cannot be named away.

@@ -49,6 +49,10 @@ impl Exchange {
         &self.service
     }
 
+    pub(crate) fn upload(&self) -> &Upload {
+        &self.upload
+    }
+
     pub(crate) fn protocol(&self) -> Protocol {
         self.protocol
     }

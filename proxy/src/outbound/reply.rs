@@ -3,7 +3,7 @@
 use crate::metrics::Protocol;
 use crate::outbound::body::response::ResponseBody;
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 
 /// Why the proxy answers itself: one closed list.
@@ -126,6 +126,10 @@ fn plain(refusal: Refusal) -> Response<ResponseBody> {
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, TEXT);
     headers.insert(CONTENT_LENGTH, HeaderValue::from(text.len()));
+    if refusal == Refusal::TransferEncoding {
+        // Where the next request begins is anybody's guess.
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     response
 }
 

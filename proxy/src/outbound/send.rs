@@ -2,17 +2,18 @@
 
 use crate::clock::Clock;
 use crate::discovery::EndpointProtocol;
-use crate::outbound::body::request::RequestBody;
+use crate::outbound::body::request::{RequestBody, Upload};
+use crate::outbound::head;
 use crate::outbound::resolve::Memo;
 use crate::outbound::retry::Replay;
 use crate::upstream::dial::Target;
 use crate::upstream::failure::{Failed, Failure};
 use crate::upstream::{Lease, Reuse};
 use crate::worker::local::LocalEndpoint;
-use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::uri::{PathAndQuery, Scheme};
-use http::{HeaderValue, Request, Response, Uri, Version};
+use http::{HeaderValue, Request, Response, StatusCode, Uri, Version};
 use hyper::body::Incoming;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -47,7 +48,8 @@ async fn attempt(
     };
     let again = match (failed.failure, failed.request) {
         (Failure::Unsent, Some(request)) => *request,
-        (Failure::Broken { error, reused: true }, _) => {
+        // What is no HTTP was sent by somebody: that is an answer, and not a connection that was just going away.
+        (Failure::Broken { error, reused: true }, _) if !error.is_parse() => {
             match replay.request(endpoint.shared().protocol) {
                 Some(request) if replay.idempotent() => request,
                 _ => return Err(Failed::sent(Failure::Broken { error, reused: true })),
@@ -106,6 +108,9 @@ pub(crate) fn fit(
 }
 
 fn fit_http1(head: &mut Parts, body: &RequestBody, memo: &Memo) {
+    if head.version == Version::HTTP_2 {
+        head::join_cookies(&mut head.headers);
+    }
     let absolute = head.uri.authority().is_some();
     if absolute || !head.headers.contains_key(HOST) {
         head.headers.insert(HOST, memo.host.clone());
@@ -120,6 +125,23 @@ fn fit_http1(head: &mut Parts, body: &RequestBody, memo: &Memo) {
     if unknown_length {
         // Without it the HTTP library takes a GET to have no body.
         head.headers.insert(TRANSFER_ENCODING, CHUNKED);
+    }
+}
+
+/// Lets the endpoint decide whether the caller is to send the body that it holds back (RFC 9110, 10.1.1). What an HTTP/2
+/// endpoint says to that is not told by the HTTP library: there, the body is asked for at once.
+pub(crate) fn hold_body(request: &mut Request<RequestBody>, upload: &Upload) {
+    if !head::expects_continue(request.headers()) {
+        return;
+    }
+    if request.version() != Version::HTTP_11 {
+        request.headers_mut().remove(EXPECT);
+    } else if let Some(gate) = upload.hold() {
+        hyper::ext::on_informational(request, move |answer| {
+            if answer.status() == StatusCode::CONTINUE {
+                gate.open();
+            }
+        });
     }
 }
 

@@ -1,6 +1,6 @@
 //! HTTP/1.1 connections to one endpoint: one request at a time each, kept for the next one.
 
-use crate::outbound::body::request::RequestBody;
+use crate::outbound::body::request::{RequestBody, Upload};
 use crate::outbound::limits;
 use crate::upstream::dial::{self, Target};
 use crate::upstream::failure::{Failed, Failure};
@@ -17,7 +17,7 @@ use std::time::Duration;
 /// a steady load opens no connections; they cost about 10 KiB each.
 const IDLE_MAX: usize = 512;
 
-/// How long a connection whose answer is complete may take to finish its request before it is given up.
+/// How long the rest of a request whose answer is complete may stand still before it is given up.
 const SETTLE: Duration = Duration::from_secs(1);
 
 /// The idle connections of one worker to one endpoint.
@@ -117,18 +117,36 @@ impl Pool {
     }
 }
 
+/// Waits until a request whose answer is complete has been sent, for as long as its body moves. An endpoint that answers
+/// early and reads on gets all of it; one that does not read would hold the caller for ever.
+async fn settle(
+    pool: Rc<Pool>,
+    mut sender: SendRequest<RequestBody>,
+    now: Timestamp,
+    upload: Upload,
+) {
+    loop {
+        let before = upload.passed();
+        match tokio::time::timeout(SETTLE, sender.ready()).await {
+            Ok(Ok(())) => return pool.put(sender, now),
+            Ok(Err(_closed)) => return,
+            Err(_elapsed) if upload.passed() == before => return upload.abandon(),
+            Err(_elapsed) => {}
+        }
+    }
+}
+
 impl Lease {
     /// Keeps the connection for the next request, at once when it is ready, else as soon as it is.
-    pub(crate) fn release(self, now: Timestamp) {
-        let Self { pool, mut sender } = self;
+    pub(crate) fn release(self, now: Timestamp, upload: &Upload) {
+        let Self { pool, sender } = self;
         if sender.is_ready() {
             pool.put(sender, now);
+        } else if upload.is_held() {
+            // The caller was never asked for the body, and nothing else can end this request.
+            upload.abandon();
         } else if !sender.is_closed() {
-            tokio::task::spawn_local(async move {
-                if let Ok(Ok(())) = tokio::time::timeout(SETTLE, sender.ready()).await {
-                    pool.put(sender, now);
-                }
-            });
+            tokio::task::spawn_local(settle(pool, sender, now, upload.clone()));
         }
     }
 }

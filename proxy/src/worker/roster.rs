@@ -14,6 +14,9 @@ const IDLE_MAX: Duration = Duration::from_mins(2);
 /// A request's header has to arrive whole in this time.
 const HEADER_MAX: Duration = Duration::from_secs(10);
 
+/// A caller has this long to read the last answer and close, before its connection is closed over what it still sends.
+const LINGER_MAX: Duration = Duration::from_secs(1);
+
 /// The connections that one worker serves.
 #[derive(Debug, Default)]
 pub(crate) struct Roster {
@@ -42,6 +45,8 @@ enum Phase {
     Header,
     /// A request is served.
     Busy,
+    /// All is said; the caller has not closed yet.
+    Lingering,
 }
 
 /// What a connection is told from outside.
@@ -93,6 +98,7 @@ impl Roster {
             let limit = match entry.phase.get() {
                 Phase::Idle => IDLE_MAX,
                 Phase::Header => HEADER_MAX,
+                Phase::Lingering => LINGER_MAX,
                 Phase::Busy => return,
             };
             match entry.since.get() {
@@ -153,6 +159,13 @@ impl Entry {
         }
     }
 
+    /// Our side is closed.
+    pub(crate) fn lingers(&self) {
+        if self.phase.get() != Phase::Lingering {
+            self.enter(Phase::Lingering);
+        }
+    }
+
     pub(crate) fn request_began(&self) {
         self.requests.set(self.requests.get() + 1);
         self.enter(Phase::Busy);
@@ -161,22 +174,19 @@ impl Entry {
     pub(crate) fn request_ended(&self) {
         let left = self.requests.get().saturating_sub(1);
         self.requests.set(left);
-        if left == 0 {
+        if left == 0 && self.phase.get() == Phase::Busy {
             self.enter(Phase::Idle);
         }
     }
 
     /// What the connection was told, once; who asks is woken by the next command.
     pub(crate) fn command(&self, waker: &Waker) -> Option<Command> {
-        let command = self.command.take();
-        if command.is_none() {
-            let mut slot = self.waker.borrow_mut();
-            match &mut *slot {
-                Some(known) => known.clone_from(waker),
-                None => *slot = Some(waker.clone()),
-            }
+        let mut slot = self.waker.borrow_mut();
+        match &mut *slot {
+            Some(known) => known.clone_from(waker),
+            None => *slot = Some(waker.clone()),
         }
-        command
+        self.command.take()
     }
 
     fn enter(&self, phase: Phase) {

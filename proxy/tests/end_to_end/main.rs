@@ -19,3 +19,5 @@ mod http1;
 mod http2;
 #[cfg(test)]
 mod retry;
+#[cfg(test)]
+mod uploads;

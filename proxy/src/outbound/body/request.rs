@@ -7,10 +7,15 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
+use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::time::Sleep;
 
 /// A request body as one attempt sends it.
 #[derive(Debug)]
@@ -34,7 +39,11 @@ pub(crate) struct Upload(Option<Rc<RefCell<Source>>>);
 
 #[derive(Debug)]
 struct Source {
-    incoming: Incoming,
+    /// `None` when the rest is not wanted any more.
+    incoming: Option<Incoming>,
+    hold: Option<Hold>,
+    /// Who waits for the next piece.
+    waiting: Option<Waker>,
     length: Option<u64>,
     attempt: u32,
     keep: bool,
@@ -44,6 +53,23 @@ struct Source {
     ended: bool,
     fault: Option<Fault>,
 }
+
+/// Opened when the endpoint asks for a body that the caller holds back. The HTTP library opens it, from wherever it reads.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    opened: AtomicBool,
+    waiting: Mutex<Option<Waker>>,
+}
+
+#[derive(Debug)]
+struct Hold {
+    gate: Arc<Gate>,
+    patience: Pin<Box<Sleep>>,
+}
+
+/// How long an endpoint may keep a caller waiting that holds back its body: many know nothing of `Expect` and wait for the
+/// body themselves. curl waits as long.
+const CONTINUE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What the caller did wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +89,9 @@ impl Upload {
         let length = incoming.size_hint().exact();
         let keep = keep && length.is_none_or(|length| length <= limits::REPLAY_BYTES_MAX as u64);
         Self(Some(Rc::new(RefCell::new(Source {
-            incoming,
+            incoming: Some(incoming),
+            hold: None,
+            waiting: None,
             length,
             attempt: 0,
             keep,
@@ -107,6 +135,35 @@ impl Upload {
         }
     }
 
+    /// Asks the caller for the body only when the gate is opened, or after some patience; `None` when there is no body.
+    pub(crate) fn hold(&self) -> Option<Arc<Gate>> {
+        let mut source = self.0.as_ref()?.borrow_mut();
+        let gate = Arc::new(Gate::default());
+        let patience = Box::pin(tokio::time::sleep(CONTINUE_PATIENCE));
+        source.hold = Some(Hold { gate: Arc::clone(&gate), patience });
+        Some(gate)
+    }
+
+    /// Whether the caller has not been asked for the body yet.
+    pub(crate) fn is_held(&self) -> bool {
+        self.0.as_ref().is_some_and(|source| source.borrow().hold.is_some())
+    }
+
+    /// The rest is not wanted any more: who sends it on gets an error, and the caller's connection ends after its answer.
+    pub(crate) fn abandon(&self) {
+        let Some(source) = &self.0 else { return };
+        let mut source = source.borrow_mut();
+        source.incoming = None;
+        if let Some(waiting) = source.waiting.take() {
+            waiting.wake();
+        }
+    }
+
+    /// Bytes of it that were passed on, all attempts together.
+    pub(crate) fn passed(&self) -> usize {
+        self.0.as_ref().map_or(0, |source| source.borrow().kept_bytes)
+    }
+
     /// Whether the caller has sent all of it.
     pub(crate) fn is_complete(&self) -> bool {
         self.0.as_ref().is_none_or(|source| source.borrow().ended)
@@ -118,6 +175,31 @@ impl Upload {
     }
 }
 
+impl Gate {
+    pub(crate) fn open(&self) {
+        self.opened.store(true, Ordering::Release);
+        let waiting = self.waiting.lock().take();
+        if let Some(waiting) = waiting {
+            waiting.wake();
+        }
+    }
+
+    fn poll_open(&self, cx: &Context<'_>) -> Poll<()> {
+        *self.waiting.lock() = Some(cx.waker().clone());
+        if self.opened.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+/// The HTTP/1 library tells what is over its limits from what is malformed by the words of its error only.
+fn trailers_are_over_limits(error: &hyper::Error) -> bool {
+    let source = std::error::Error::source(error);
+    let source = source.and_then(|source| source.downcast_ref::<std::io::Error>());
+    source.is_some_and(|source| {
+        source.kind() == std::io::ErrorKind::InvalidData
+            && source.to_string().starts_with("chunk trailers")
+    })
+}
+
 impl Source {
     fn untouched(&self) -> bool {
         self.kept_bytes == 0 && !self.ended
@@ -125,18 +207,44 @@ impl Source {
 
     /// Reads the next piece from the caller.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let polled = match std::task::ready!(Pin::new(&mut self.incoming).poll_frame(cx)) {
+        std::task::ready!(self.poll_hold(cx));
+        let Some(incoming) = &mut self.incoming else {
+            return Poll::Ready(Some(Err(BodyError::Superseded)));
+        };
+        let Poll::Ready(polled) = Pin::new(incoming).poll_frame(cx) else {
+            self.wait(cx);
+            return Poll::Pending;
+        };
+        let polled = match polled {
             None => {
                 self.ended = true;
                 None
             }
             Some(Err(error)) => {
-                self.fault = Some(Fault::Broken);
+                let over = trailers_are_over_limits(&error);
+                self.fault = Some(if over { Fault::TooLarge } else { Fault::Broken });
                 Some(Err(BodyError::Caller(error)))
             }
             Some(Ok(frame)) => Some(self.take(frame)),
         };
         Poll::Ready(polled)
+    }
+
+    /// Ready when the caller may be asked for the body.
+    fn poll_hold(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(hold) = &mut self.hold else { return Poll::Ready(()) };
+        if hold.gate.poll_open(cx).is_pending() && hold.patience.as_mut().poll(cx).is_pending() {
+            self.wait(cx);
+            return Poll::Pending;
+        }
+        self.hold = None;
+        Poll::Ready(())
+    }
+
+    fn wait(&mut self, cx: &Context<'_>) {
+        if !self.waiting.as_ref().is_some_and(|waiting| waiting.will_wake(cx.waker())) {
+            self.waiting = Some(cx.waker().clone());
+        }
     }
 
     fn take(&mut self, frame: Frame<Bytes>) -> Result<Frame<Bytes>, BodyError> {
@@ -151,7 +259,7 @@ impl Source {
             }
         } else if let Some(data) = frame.data_ref() {
             self.kept_bytes = self.kept_bytes.saturating_add(data.len());
-            self.ended = self.incoming.is_end_stream();
+            self.ended = self.incoming.as_ref().is_none_or(Body::is_end_stream);
             if self.kept_bytes > limits::REPLAY_BYTES_MAX {
                 self.keep = false;
                 self.kept = Vec::new();

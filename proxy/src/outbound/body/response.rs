@@ -85,7 +85,7 @@ impl Ending {
     pub(crate) fn complete(mut self, trailers: Option<&HeaderMap>) {
         let now = self.exchange.now();
         if let Some(lease) = self.lease.take() {
-            lease.release(now);
+            lease.release(now, self.exchange.upload());
         }
         let mut outcome = self.outcome;
         if self.status_in_trailers && classify::trailers(trailers) == Outcome::Failure {

@@ -51,6 +51,11 @@ impl Wire {
         within("read", self.stream.read_buf(&mut self.buffer)).await.is_ok_and(|length| length > 0)
     }
 
+    /// What was read and not taken yet.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.buffer).into_owned()
+    }
+
     /// Whether the other side ended the connection without another byte.
     pub(crate) async fn is_at_end(&mut self) -> bool {
         self.buffer.is_empty() && !self.more().await

@@ -1,5 +1,6 @@
 //! The command line. Every flag is an environment variable too; nothing else of the environment is read.
 
+use crate::port_list::PortList;
 use crate::redirect::{self, RedirectArguments};
 use crate::run::{self, Failure};
 use crate::{why, worker};
@@ -71,6 +72,11 @@ pub struct RunArguments {
     /// How log lines look: text or json
     #[arg(long, env = env::LOG_FORMAT, value_name = "FORMAT", default_value = "text")]
     pub log_format: kit::log::Format,
+
+    /// Destination ports and ranges whose connections are balanced as they are, without a look at their bytes, where the
+    /// service does not say what it speaks: protocols in which the server speaks first
+    #[arg(long, env = env::OPAQUE_PORTS, value_name = "LIST", default_value_t = PortList::server_first())]
+    pub opaque_ports: PortList,
 
     /// How long requests in flight may take after SIGTERM or SIGINT; a second signal ends the process at once
     #[arg(long, env = env::GRACE, value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]

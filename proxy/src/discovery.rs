@@ -5,6 +5,7 @@ pub mod metrics;
 pub mod topology;
 pub mod watch;
 
+use crate::outbound::detect::Version;
 use api::policy::Policy;
 use api::policy::source::PolicySource;
 use std::net::SocketAddr;
@@ -63,6 +64,31 @@ pub enum EndpointProtocol {
     Http1,
     /// HTTP/2 with prior knowledge.
     Http2,
+    /// The version of HTTP that the caller speaks.
+    Detect,
+    /// Bytes that are not looked at: balanced a connection at a time.
+    Opaque,
+}
+
+impl EndpointProtocol {
+    /// The version in which an endpoint gets the requests of a caller.
+    pub(crate) fn version(self, caller: Version) -> Version {
+        match self {
+            Self::Http1 => Version::Http1,
+            Self::Http2 => Version::Http2,
+            Self::Detect | Self::Opaque => caller,
+        }
+    }
+
+    /// Its name in files and answers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Http1 => "http1",
+            Self::Http2 => "http2",
+            Self::Detect => "detect",
+            Self::Opaque => "opaque",
+        }
+    }
 }
 
 /// One service, whole.
@@ -72,6 +98,8 @@ pub struct ServiceUpdate {
     pub name: Arc<str>,
     /// Further names under which a forward listener finds it, without port.
     pub hosts: Vec<Arc<str>>,
+    /// The addresses that callers dial to reach it, such as cluster IP and port. Redirected connections are found by them.
+    pub addresses: Vec<SocketAddr>,
     /// What its endpoints speak.
     pub protocol: EndpointProtocol,
     /// The policy in force.
@@ -91,8 +119,19 @@ pub struct ServiceUpdate {
 pub struct ListenerSpec {
     /// The address to bind.
     pub address: SocketAddr,
-    /// The service that everything goes to; `None` for a forward listener, which finds the service by `Host`.
-    pub service: Option<Arc<str>>,
+    /// What arrives there.
+    pub kind: ListenerKind,
+}
+
+/// What arrives at a listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListenerKind {
+    /// Calls for one service.
+    Service(Arc<str>),
+    /// Calls of applications that know the proxy: the service is found by `Host`.
+    Forward,
+    /// The application's calls, brought here by the kernel: the service is found by the address that was dialled.
+    Outbound,
 }
 
 /// The whole state of the mesh as one proxy needs it.

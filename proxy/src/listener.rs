@@ -1,11 +1,10 @@
 //! Listening sockets. Each worker has its own socket on each address, and the kernel spreads new connections over them.
 
-use crate::discovery::ListenerSpec;
+use crate::discovery::{ListenerKind, ListenerSpec};
 use crate::worker::StartError;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::Result;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
 
 /// Connections that the kernel keeps for a busy worker.
 const BACKLOG: i32 = 4096;
@@ -14,7 +13,7 @@ const BACKLOG: i32 = 4096;
 #[derive(Debug)]
 pub(crate) struct Bound {
     pub(crate) socket: TcpListener,
-    pub(crate) service: Option<Arc<str>>,
+    pub(crate) kind: ListenerKind,
 }
 
 /// Binds all listeners, once for each of `workers`.
@@ -30,7 +29,7 @@ pub(crate) fn bind(
             .map_err(|source| StartError::Bind { address: listener.address, source })?;
         addresses.push(bound.0);
         for (share, socket) in shares.iter_mut().zip(bound.1) {
-            share.push(Bound { socket, service: listener.service.clone() });
+            share.push(Bound { socket, kind: listener.kind.clone() });
         }
     }
     Ok((addresses, shares))

@@ -60,6 +60,11 @@ pub fn describe() {
         "tidegate_requests_total",
         "Requests as their callers see them, retries included"
     );
+    metrics::describe_counter!(
+        "tidegate_connections_total",
+        "Connections that are not HTTP, by how they ended"
+    );
+    metrics::describe_gauge!("tidegate_open_connections", "Open connections that are not HTTP");
     metrics::describe_histogram!(
         "tidegate_request_duration_seconds",
         metrics::Unit::Seconds,
@@ -209,6 +214,8 @@ pub struct ZoneMetrics {
     source: SharedString,
     zone: SharedString,
     requests: [Lazy<4>; 3],
+    connections: Lazy<4>,
+    open: OnceLock<Gauge>,
     ejections: Lazy<3>,
     probes: Lazy<2>,
     sent: OnceLock<Counter>,
@@ -232,6 +239,8 @@ impl ZoneMetrics {
             source: label(source),
             zone: label(zone),
             requests: Default::default(),
+            connections: Lazy::default(),
+            open: OnceLock::new(),
             ejections: Lazy::default(),
             probes: Lazy::default(),
             sent: OnceLock::new(),
@@ -250,6 +259,28 @@ impl ZoneMetrics {
                     "dst_zone" => self.zone.clone(), "protocol" => *protocol, "class" => *name)
             });
         }
+    }
+
+    /// Counts a connection that is not HTTP, at its end.
+    pub(crate) fn connected(&self, class: Class) {
+        if let Some(name) = CLASSES.get(class as usize) {
+            self.connections.increment(class as usize, || {
+                metrics::counter!("tidegate_connections_total", "direction" => "outbound",
+                    "service" => self.service.clone(), "src_zone" => self.source.clone(),
+                    "dst_zone" => self.zone.clone(), "class" => *name)
+            });
+        }
+    }
+
+    /// Counts a connection that is not HTTP as open until what is returned is dropped.
+    pub(crate) fn connection_opened(&self) -> OpenConnection {
+        let gauge = self.open.get_or_init(|| {
+            metrics::gauge!("tidegate_open_connections", "direction" => "outbound",
+                "service" => self.service.clone(), "src_zone" => self.source.clone(),
+                "dst_zone" => self.zone.clone())
+        });
+        gauge.increment(1.0);
+        OpenConnection(gauge.clone())
     }
 
     pub(crate) fn ejected(&self, cause: EjectionCause) {
@@ -287,6 +318,16 @@ impl ZoneMetrics {
                 "state" => state)
             .set(f64::from(count));
         }
+    }
+}
+
+/// A connection that is counted as open.
+#[derive(Debug)]
+pub(crate) struct OpenConnection(Gauge);
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
     }
 }
 

@@ -14,6 +14,8 @@ pub(crate) mod classify;
 pub(crate) mod detect;
 pub(crate) mod head;
 pub(crate) mod limits;
+pub(crate) mod opaque;
+pub(crate) mod original;
 pub(crate) mod record;
 pub(crate) mod reply;
 pub(crate) mod resolve;
@@ -41,12 +43,16 @@ use std::rc::Rc;
 pub(crate) async fn answer(caller: &Caller, request: Request<Incoming>) -> Response<ResponseBody> {
     let (head, incoming) = request.into_parts();
     let protocol = head::protocol(caller.version, &head.headers);
-    let resolved =
-        head::check(caller.version, &head).and_then(|()| resolve::resolve(caller, &head));
+    let resolved = match head::check(caller.version, &head) {
+        Ok(()) => resolve::resolve(caller, &head).await,
+        Err(refusal) => Err(refusal),
+    };
     let mut response = match resolved {
         Err(refusal) => refuse(caller, protocol, refusal),
         Ok(memo) => match &memo.route {
             Route::Refused(refusal) => refuse(caller, protocol, *refusal),
+            // Bytes that go straight are not taken apart; what was HTTP before its service went away has nowhere to go.
+            Route::Passthrough(_) => refuse(caller, protocol, Refusal::UnknownService),
             Route::Balanced(service) => forward(caller, &memo, service, head, incoming).await,
         },
     };
@@ -76,7 +82,8 @@ async fn forward(
     let bounds =
         service.setting(|settings| Bounds::new(settings, &head.headers, exchange.started()));
     head::strip_request(&mut head.headers);
-    let mut request = send::fit(head, upload.body(), endpoint.shared().protocol, memo);
+    let version = endpoint.shared().protocol.version(caller.version);
+    let mut request = send::fit(head, upload.body(), version, memo);
     send::hold_body(&mut request, &upload);
     let replay = Replay::new(&request, upload, bounds);
     let mut count = 1;

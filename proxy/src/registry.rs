@@ -3,11 +3,13 @@
 use crate::clock::Clock;
 use crate::destinations::{Answer, Destinations, Known};
 use crate::discovery::{Change, Destination, Passthrough, Place, ServiceUpdate, Target, World};
+use crate::port_list::PortList;
 use crate::service::Service;
 use arc_swap::ArcSwap;
 use balance::time::Timestamp;
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -22,6 +24,8 @@ pub struct Registry {
     index: ArcSwap<Index>,
     /// Rises with each change of the index, so that a connection may keep what it looked up while this stays the same.
     version: AtomicU64,
+    /// Ports whose connections are not looked into, where a service does not say what it speaks.
+    opaque_ports: PortList,
     /// Held while something is taken over: one at a time.
     applying: Mutex<()>,
     /// What was asked of a controller; `None` where a topology file says everything.
@@ -33,6 +37,7 @@ struct Index {
     place: Place,
     by_name: HashMap<Arc<str>, Arc<Service>>,
     by_host: HashMap<Arc<str>, Arc<Service>>,
+    by_address: HashMap<SocketAddr, Arc<Service>>,
 }
 
 impl Registry {
@@ -41,6 +46,7 @@ impl Registry {
         Self {
             clock,
             index: ArcSwap::default(),
+            opaque_ports: PortList::server_first(),
             version: AtomicU64::new(0),
             applying: Mutex::new(()),
             destinations: None,
@@ -55,6 +61,18 @@ impl Registry {
             destinations: Some(Destinations::default()),
             ..Self::new(clock)
         }
+    }
+
+    /// The same with other ports whose connections are not looked into.
+    #[must_use]
+    pub fn with_opaque_ports(mut self, ports: PortList) -> Self {
+        self.opaque_ports = ports;
+        self
+    }
+
+    /// Whether connections to this port are not looked into, where the service does not say what it speaks.
+    pub(crate) fn is_opaque(&self, port: u16) -> bool {
+        self.opaque_ports.contains(port)
     }
 
     /// Takes a whole new state: services and endpoints not in it are gone, those that stay keep what was learnt about them.
@@ -72,6 +90,9 @@ impl Registry {
             };
             for host in &update.hosts {
                 next.by_host.insert(host.to_ascii_lowercase().into(), Arc::clone(&service));
+            }
+            for address in &update.addresses {
+                next.by_address.insert(*address, Arc::clone(&service));
             }
             next.by_host
                 .entry(update.name.to_ascii_lowercase().into())
@@ -154,7 +175,8 @@ impl Registry {
     fn find_in_topology(&self, destination: &Destination) -> Answer {
         let (service, otherwise) = match destination {
             Destination::Address(address) => (
-                self.service_of_host(&address.ip().to_string()),
+                self.service_of_address(*address)
+                    .or_else(|| self.service_of_host(&address.ip().to_string())),
                 Answer::Passthrough(Passthrough::Unknown),
             ),
             Destination::Name(host, _) => (self.service_of_host(host), Answer::Refused),
@@ -195,6 +217,11 @@ impl Registry {
         let index = self.index.load();
         let found = index.by_host.get(host);
         found.or_else(|| index.by_host.get(host.to_ascii_lowercase().as_str())).map(Arc::clone)
+    }
+
+    /// The service that is reached by an address; `None` when no service is known to have it.
+    fn service_of_address(&self, address: SocketAddr) -> Option<Arc<Service>> {
+        self.index.load().by_address.get(&address).map(Arc::clone)
     }
 
     /// All services, by name.

@@ -65,7 +65,8 @@ async fn process(
     metrics: Metrics,
 ) -> anyhow::Result<()> {
     let mut signals = Signals::listen().context("cannot listen to signals")?;
-    let registry = Arc::new(Registry::new(Clock::start()));
+    let registry =
+        Arc::new(Registry::new(Clock::start()).with_opaque_ports(arguments.opaque_ports.clone()));
     registry.apply(&world);
 
     let readiness = Readiness::waiting("starting");
@@ -115,8 +116,8 @@ fn announce(world: &World, workers: &Workers) {
             "this proxy's zone is not known: all zones are treated alike (set [proxy] zone or TIDEGATE_ZONE)"
         );
     }
-    for (ListenerSpec { service, .. }, address) in world.listeners.iter().zip(&workers.addresses) {
-        tracing::info!(%address, service = service.as_deref().unwrap_or("by Host"), "listening");
+    for (ListenerSpec { kind, .. }, address) in world.listeners.iter().zip(&workers.addresses) {
+        tracing::info!(%address, ?kind, "listening");
     }
 }
 

@@ -7,7 +7,7 @@ use crate::latency::{Latencies, Quantiles};
 use crate::metrics::{ServiceMetrics, ZoneMetrics};
 use crate::settings::Settings;
 use arc_swap::ArcSwap;
-use balance::balancer::{Balancer, Outcome, Pick, RetryRefused, Served, Ticket};
+use balance::balancer::{Balancer, Connection, Outcome, Pick, RetryRefused, Served, Ticket};
 use balance::config::LoadBand;
 use balance::endpoint::{EndpointKey, EndpointSpec, Locality};
 use balance::event::{Change, Event};
@@ -152,6 +152,11 @@ impl Service {
         self.balancer.lock().pick(now)
     }
 
+    /// See [`Balancer::pick_connection`].
+    pub(crate) fn pick_connection(&self, now: Timestamp) -> Option<Pick> {
+        self.balancer.lock().pick_connection(now)
+    }
+
     /// See [`Balancer::pick_retry`].
     pub(crate) fn pick_retry(&self, failed: Served, now: Timestamp) -> Result<Pick, RetryRefused> {
         self.balancer.lock().pick_retry(failed, now)
@@ -179,6 +184,16 @@ impl Service {
         if let Some(locality) = locality {
             self.latencies.lock().record(locality, took, now);
         }
+    }
+
+    /// See [`Balancer::connected`].
+    pub(crate) fn connected(&self, ticket: Ticket, now: Timestamp) -> Connection {
+        self.balancer.lock().connected(ticket, now)
+    }
+
+    /// See [`Balancer::disconnected`].
+    pub(crate) fn disconnected(&self, connection: Connection, outcome: Outcome, now: Timestamp) {
+        self.balancer.lock().disconnected(connection, outcome, now);
     }
 
     /// Lets the valve move if that is due, and takes over what changed. Returns when the next tick is due.
@@ -218,7 +233,12 @@ impl Service {
     pub(crate) fn is_busy(&self) -> bool {
         let outstanding = {
             let now = self.clock.now();
-            self.balancer.lock().snapshot(now).endpoints.iter().any(|seen| seen.outstanding > 0)
+            self.balancer
+                .lock()
+                .snapshot(now)
+                .endpoints
+                .iter()
+                .any(|seen| seen.outstanding > 0 || seen.connections > 0)
         };
         outstanding || self.state.load().present().any(|endpoint| endpoint.counts.open_bodies() > 0)
     }

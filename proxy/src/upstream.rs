@@ -11,22 +11,19 @@ pub(crate) mod http1;
 pub(crate) mod http2;
 pub(crate) mod stream;
 
-use crate::discovery::EndpointProtocol;
-use crate::endpoint::Endpoint;
 use crate::outbound::body::request::{RequestBody, Upload};
 use crate::upstream::failure::Failed;
 use balance::time::Timestamp;
-use http::{Request, Response};
+use http::{Request, Response, Version};
 use hyper::body::Incoming;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// The connections of one worker to one endpoint.
-#[derive(Debug)]
-pub(crate) enum Connections {
-    Http1(Rc<http1::Pool>),
-    Http2(Rc<http2::Pool>),
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    http1: Rc<http1::Pool>,
+    http2: Rc<http2::Pool>,
 }
 
 /// What a response keeps of its connection until its body ended.
@@ -45,40 +42,30 @@ pub(crate) enum Reuse {
 }
 
 impl Connections {
-    pub(crate) fn new(endpoint: &Arc<Endpoint>) -> Self {
-        match endpoint.protocol {
-            EndpointProtocol::Http1 => Self::Http1(Rc::default()),
-            EndpointProtocol::Http2 => Self::Http2(Rc::default()),
-        }
-    }
-
-    /// Sends a request and waits for the response headers.
+    /// Sends a request, in the version that it names, and waits for the response headers.
     pub(crate) async fn send(
         &self,
         to: &dial::Target<'_>,
         request: Request<RequestBody>,
         reuse: Reuse,
     ) -> Result<(Response<Incoming>, Lease), Failed> {
-        match self {
-            Self::Http1(pool) => http1::send(pool, to, request, reuse).await,
-            Self::Http2(pool) => http2::send(pool, to, request, reuse).await,
+        if request.version() == Version::HTTP_2 {
+            http2::send(&self.http2, to, request, reuse).await
+        } else {
+            http1::send(&self.http1, to, request, reuse).await
         }
     }
 
     /// Gives up connections that were idle for too long, all of them when the endpoint is gone.
     pub(crate) fn sweep(&self, now: Timestamp) {
-        match self {
-            Self::Http1(pool) => pool.sweep(now),
-            Self::Http2(pool) => pool.sweep(now),
-        }
+        self.http1.sweep(now);
+        self.http2.sweep(now);
     }
 
     /// The endpoint is gone: no connection is kept any more; what is under way goes on.
     pub(crate) fn close(&self) {
-        match self {
-            Self::Http1(pool) => pool.close(),
-            Self::Http2(pool) => pool.close(),
-        }
+        self.http1.close();
+        self.http2.close();
     }
 }
 

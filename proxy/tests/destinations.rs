@@ -33,6 +33,7 @@ fn service(name: &str, endpoints: &[EndpointUpdate]) -> Change {
     Change::Service(ServiceUpdate {
         name: name.into(),
         hosts: Vec::new(),
+        addresses: Vec::new(),
         protocol: EndpointProtocol::Http1,
         policy: Arc::default(),
         policy_source: PolicySource::BuiltIn,

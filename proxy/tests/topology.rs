@@ -3,7 +3,7 @@
 use api::policy::source::PolicySource;
 use api::policy::{LoadBand, Mode, Policy, Tier};
 use proxy::discovery::topology::parse;
-use proxy::discovery::{EndpointProtocol, EndpointUpdate, ListenerSpec, Place};
+use proxy::discovery::{EndpointProtocol, EndpointUpdate, ListenerKind, ListenerSpec, Place};
 
 /// Everything that may be written.
 const WHOLE: &str = r#"
@@ -52,7 +52,8 @@ fn a_whole_topology_is_taken_over() {
     );
     let listener = |address: &str, service: Option<&str>| ListenerSpec {
         address: address.parse().expect("an address"),
-        service: service.map(Into::into),
+        kind: service
+            .map_or(ListenerKind::Forward, |service| ListenerKind::Service(service.into())),
     };
     assert_eq!(
         world.listeners,

@@ -95,6 +95,13 @@ pub struct Served {
     trial: bool,
 }
 
+/// A connection whose bytes are not requests. It must be given back exactly once, to [`Balancer::disconnected`].
+#[derive(Debug)]
+#[must_use = "a connection that is not given back counts as open for ever"]
+pub struct Connection {
+    served: Served,
+}
+
 /// Where a request goes.
 #[derive(Debug)]
 pub struct Pick {
@@ -205,15 +212,31 @@ impl Balancer {
 
     /// Picks an endpoint for a first attempt. `None` only when there is no endpoint at all.
     pub fn pick(&mut self, now: Timestamp) -> Option<Pick> {
-        let now = now.seconds();
+        let pick = self.pick_first(now.seconds());
+        self.check_invariants();
+        pick
+    }
+
+    fn pick_first(&mut self, now: f64) -> Option<Pick> {
         self.age_out(now);
         self.probe_tokens = (self.probe_tokens + SHARE_MIN).min(PROBE_TOKENS_MAX);
         self.retry.earn(self.config.retry_budget);
         self.spill.earn(self.config.remote_share_max);
         let (choice, would) = self.choose(now)?;
-        let pick = self.dispatch(choice, would, now);
+        Some(self.dispatch(choice, would, now))
+    }
+
+    /// Picks an endpoint for a connection whose bytes are not requests. Load has no say: nothing tells how much a connection
+    /// will do, and one that is sent to another zone for a moment's load stays there as long as it lives.
+    pub fn pick_connection(&mut self, now: Timestamp) -> Option<Pick> {
+        let share = self.share;
+        if matches!(self.plan, Plan::Valve { use_local: true }) && !self.pool.local.is_empty() {
+            self.share = self.failure_cap.share.min(self.capacity());
+        }
+        let pick = self.pick_first(now.seconds());
+        self.share = share;
         self.check_invariants();
-        Some(pick)
+        pick
     }
 
     /// Picks another endpoint for a second attempt, if the budget allows one. `failed` is the endpoint of the first.
@@ -254,6 +277,25 @@ impl Balancer {
     /// The success at its headers becomes a failure.
     pub fn body_failed(&mut self, served: Served, now: Timestamp) {
         self.reverse(served, now.seconds());
+        self.check_invariants();
+    }
+
+    /// What was picked is a connection, and it came about: a success. From now on it is no load, since nothing tells how much
+    /// it does; its endpoint counts as that much busier when candidates are compared (least connections).
+    #[expect(clippy::needless_pass_by_value, reason = "giving a ticket back uses it up")]
+    pub fn connected(&mut self, ticket: Ticket, now: Timestamp) -> Connection {
+        let served = self.open(ticket.request, now.seconds());
+        self.check_invariants();
+        Connection { served }
+    }
+
+    /// The connection ended, by the endpoint's fault or not. If it was, the success at its beginning becomes a failure.
+    #[expect(clippy::needless_pass_by_value, reason = "giving a connection back uses it up")]
+    pub fn disconnected(&mut self, connection: Connection, outcome: Outcome, now: Timestamp) {
+        self.close(connection.served);
+        if outcome == Outcome::Failure {
+            self.reverse(connection.served, now.seconds());
+        }
         self.check_invariants();
     }
 

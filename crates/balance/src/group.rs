@@ -111,6 +111,14 @@ impl Group {
         }
     }
 
+    /// A connection came about: a success that tells nothing about latency.
+    pub(crate) fn connected(&mut self, dispatched: f64, now: f64) {
+        self.judge(now).ok += 1.0;
+        if dispatched >= self.failed_at {
+            self.failures_in_a_row = 0;
+        }
+    }
+
     /// A failure of the endpoint. It tells nothing about latency.
     pub(crate) fn failed(&mut self, now: f64) {
         self.judge(now).failed += 1.0;

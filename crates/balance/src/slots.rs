@@ -46,6 +46,8 @@ pub(crate) struct Endpoint {
     pub(crate) outstanding: u32,
     /// Those that still count for load.
     counted: u32,
+    /// Open connections whose bytes are not requests.
+    pub(crate) connections: u32,
     load: f64,
     load_at: f64,
     added: f64,
@@ -65,6 +67,7 @@ impl Endpoint {
             local: false,
             outstanding: 0,
             counted: 0,
+            connections: 0,
             load: 0.0,
             load_at: 0.0,
             added,
@@ -109,6 +112,20 @@ impl Endpoint {
             }
         });
         self.latency_at = now;
+    }
+
+    pub(crate) fn connected(&mut self, now: f64) {
+        self.judge(now).ok += 1.0;
+        self.connections += 1;
+    }
+
+    pub(crate) fn disconnected(&mut self) {
+        self.connections = self.connections.saturating_sub(1);
+    }
+
+    /// What it has to do for us: requests that wait and open connections.
+    pub(crate) fn busy(&self) -> f64 {
+        f64::from(self.outstanding) + f64::from(self.connections)
     }
 
     /// A failure; its latency is never learnt. Returns the recent answers, this one included.
@@ -156,7 +173,7 @@ impl Endpoint {
         };
         let penalty = self.penalty(now);
         let ramp = 1.0 + (1.0 - (now - self.added) / RAMP).max(0.0);
-        ramp * latency.max(floor) * (f64::from(self.outstanding) + 1.0) / penalty
+        ramp * latency.max(floor) * (self.busy() + 1.0) / penalty
     }
 
     /// The square of the success rate. Without failures, the usual case, there is nothing to compute.

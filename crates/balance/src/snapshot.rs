@@ -38,6 +38,8 @@ pub struct EndpointSnapshot {
     pub active: bool,
     /// Requests waiting for their response headers.
     pub outstanding: u32,
+    /// Open connections whose bytes are not requests.
+    pub connections: u32,
     /// Time-weighted mean of `outstanding`: the endpoint's EWMA load.
     pub load: f64,
     /// Recent success rate, 0 to 1; 1 without evidence.

@@ -350,3 +350,59 @@ fn the_same_seed_and_history_give_the_same_picks() {
     };
     assert_eq!(picks(), picks());
 }
+
+#[test]
+fn connections_go_where_the_fewest_are_open_and_are_no_load() {
+    let mut caller = Caller::new(Config::default(), &three_zones(3));
+    let mut open = Vec::new();
+    for _ in 0..30 {
+        let pick = caller.balancer.pick_connection(caller.now).expect("endpoints are present");
+        assert_eq!(pick.locality, Locality::Local, "nothing speaks for leaving the zone");
+        caller.pass(Duration::from_millis(1));
+        open.push(caller.balancer.connected(pick.ticket, caller.now));
+    }
+    let counts = |caller: &Caller| -> Vec<u32> {
+        let snapshot = caller.balancer.snapshot(caller.now);
+        snapshot.endpoints.iter().map(|endpoint| endpoint.connections).collect()
+    };
+    let local = counts(&caller);
+    assert!(local.iter().take(3).all(|count| (7..=13).contains(count)), "{local:?}");
+    caller.pass(Duration::from_mins(1));
+    let numbers = caller.balancer.snapshot(caller.now).numbers;
+    assert!(numbers.share >= 1.0, "long connections are no load: {numbers:?}");
+    for connection in open {
+        caller.balancer.disconnected(connection, Outcome::Success, caller.now);
+    }
+    assert_eq!(counts(&caller), [0; 9]);
+}
+
+#[test]
+fn an_endpoint_that_cuts_connections_at_once_gets_hardly_any() {
+    let mut caller = Caller::new(Config::default(), &three_zones(2));
+    let mut cut = 0;
+    for _ in 0..40 {
+        let pick = caller.balancer.pick_connection(caller.now).expect("endpoints are present");
+        let outcome =
+            if pick.endpoint == EndpointKey(0) { Outcome::Failure } else { Outcome::Success };
+        cut += u32::from(outcome == Outcome::Failure);
+        let connection = caller.balancer.connected(pick.ticket, caller.now);
+        caller.pass(Duration::from_millis(5));
+        caller.balancer.disconnected(connection, outcome, caller.now);
+    }
+    let snapshot = caller.balancer.snapshot(caller.now);
+    assert!((1..10).contains(&cut), "{cut}");
+    assert!(snapshot.endpoints[1..].iter().all(|seen| seen.state == EndpointState::Serving));
+}
+
+#[test]
+fn a_connection_outlives_its_endpoint_without_a_trace() {
+    let mut caller = Caller::new(Config::default(), &three_zones(1));
+    let pick = caller.balancer.pick_connection(caller.now).expect("endpoints are present");
+    let connection = caller.balancer.connected(pick.ticket, caller.now);
+    caller.balancer.update(&[], caller.now);
+    caller.balancer.update(&three_zones(1), caller.now);
+    caller.balancer.disconnected(connection, Outcome::Failure, caller.now);
+    let snapshot = caller.balancer.snapshot(caller.now);
+    assert!(snapshot.endpoints.iter().all(|seen| seen.connections == 0));
+    assert!(snapshot.endpoints.iter().all(|seen| seen.success_rate >= 1.0));
+}

@@ -1,7 +1,6 @@
 //! `/debug/services`: everything that the proxy knows about its services, as JSON. Field names are a contract with users'
 //! scripts; `tidegate-proxy why` reads the same types back.
 
-use crate::discovery::EndpointProtocol;
 use crate::endpoint::Endpoint;
 use crate::latency::Quantiles;
 use crate::registry::Registry;
@@ -171,16 +170,12 @@ impl View {
 impl ServiceView {
     fn of(snapshot: &ServiceSnapshot) -> Self {
         let settings = &snapshot.state.settings;
-        let protocol = match settings.protocol {
-            EndpointProtocol::Http1 => "http1",
-            EndpointProtocol::Http2 => "http2",
-        };
         let (low, high) = settings.policy.load.bounds();
         let [latency_local, latency_remote] =
             snapshot.latencies.map(|seen| seen.map(LatencyView::from));
         Self {
             name: snapshot.name.as_ref().to_owned(),
-            protocol: protocol.to_owned(),
+            protocol: settings.protocol.as_str().to_owned(),
             policy: settings.policy.spec(),
             policy_source: settings.policy_source.as_str().to_owned(),
             reason: snapshot.balancer.reason.as_str().to_owned(),

@@ -6,7 +6,9 @@ mod policy;
 pub mod report;
 mod table;
 
-use super::{EndpointProtocol, EndpointUpdate, ListenerSpec, Place, ServiceUpdate, World};
+use super::{
+    EndpointProtocol, EndpointUpdate, ListenerKind, ListenerSpec, Place, ServiceUpdate, World,
+};
 use api::policy::source::PolicySource;
 use report::{Findings, Report, nearest};
 use std::collections::HashMap;
@@ -45,7 +47,7 @@ fn world(document: &Spanned<DeTable<'_>>, found: &mut Findings<'_>) -> World {
     let mut services = Services::default();
     for table in root.tables(
         "service",
-        &["name", "hosts", "protocol", "callers", "policy", "endpoint"],
+        &["name", "hosts", "addresses", "protocol", "callers", "policy", "endpoint"],
         found,
     ) {
         services.add(&table, found);
@@ -98,10 +100,10 @@ fn listener(
     if address.get_ref().port() != 0 {
         addresses.claim(*address.get_ref(), address.span(), &table.at("address"), found);
     }
-    Some(ListenerSpec {
-        address: *address.get_ref(),
-        service: service.map(|service| service.into_inner().into()),
-    })
+    let kind = service.map_or(ListenerKind::Forward, |service| {
+        ListenerKind::Service(service.into_inner().into())
+    });
+    Some(ListenerSpec { address: *address.get_ref(), kind })
 }
 
 /// The services read so far, and what must be unique among them.
@@ -110,6 +112,7 @@ struct Services {
     updates: Vec<ServiceUpdate>,
     names: Once<Arc<str>>,
     hosts: Once<Arc<str>>,
+    addresses: Once<SocketAddr>,
 }
 
 impl Services {
@@ -129,9 +132,11 @@ impl Services {
             Some(policy) => (policy::read(&policy, found), PolicySource::Topology),
             None => (Arc::default(), PolicySource::BuiltIn),
         };
+        let addresses = self.addresses(table, found);
         let update = ServiceUpdate {
             hosts: self.hosts(table, service.as_ref(), found),
-            protocol: protocol(table, found),
+            protocol: protocol(table, &addresses, found),
+            addresses,
             policy,
             policy_source,
             policy_object: None,
@@ -167,17 +172,43 @@ impl Services {
     }
 }
 
-fn protocol(table: &Table<'_, '_>, found: &mut Findings<'_>) -> EndpointProtocol {
-    let Some(text) = table.string("protocol", found) else { return EndpointProtocol::default() };
+impl Services {
+    fn addresses(&mut self, table: &Table<'_, '_>, found: &mut Findings<'_>) -> Vec<SocketAddr> {
+        let mut addresses = Vec::new();
+        for text in table.strings("addresses", found) {
+            let Some(address) = parse_address(table, "addresses", &text, found) else { continue };
+            let (span, address) = (address.span(), address.into_inner());
+            self.addresses.claim(address, span, &table.at("addresses"), found);
+            addresses.push(address);
+        }
+        addresses
+    }
+}
+
+/// What is not said is found out where connections come redirected; who names the proxy speaks HTTP.
+fn protocol(
+    table: &Table<'_, '_>,
+    addresses: &[SocketAddr],
+    found: &mut Findings<'_>,
+) -> EndpointProtocol {
+    let Some(text) = table.string("protocol", found) else {
+        return if addresses.is_empty() {
+            EndpointProtocol::default()
+        } else {
+            EndpointProtocol::Detect
+        };
+    };
     match text.get_ref().as_str() {
         "http1" => EndpointProtocol::Http1,
         "http2" => EndpointProtocol::Http2,
+        "detect" => EndpointProtocol::Detect,
+        "opaque" => EndpointProtocol::Opaque,
         other => {
             found.add(
                 text.span(),
                 &table.at("protocol"),
                 &format!("no protocol {other:?}"),
-                "write \"http1\" or \"http2\"",
+                "write \"http1\", \"http2\", \"detect\" or \"opaque\"",
             );
             EndpointProtocol::default()
         }
@@ -222,13 +253,22 @@ fn endpoints(table: &Table<'_, '_>, found: &mut Findings<'_>) -> Vec<EndpointUpd
 
 fn address(table: &Table<'_, '_>, found: &mut Findings<'_>) -> Option<Spanned<SocketAddr>> {
     let text = table.required("address", "address = \"127.0.0.1:8080\"", found)?;
+    parse_address(table, "address", &text, found)
+}
+
+fn parse_address(
+    table: &Table<'_, '_>,
+    key: &str,
+    text: &Spanned<String>,
+    found: &mut Findings<'_>,
+) -> Option<Spanned<SocketAddr>> {
     match text.get_ref().parse() {
         Ok(address) => Some(Spanned::new(text.span(), address)),
         Err(_not_an_address) => {
             let problem = format!("{:?} is no address", text.get_ref());
             found.add(
                 text.span(),
-                &table.at("address"),
+                &table.at(key),
                 &problem,
                 "write IP:port, such as \"127.0.0.1:8080\" or \"[::1]:8080\"",
             );

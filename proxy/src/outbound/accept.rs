@@ -1,9 +1,12 @@
 //! Step 1: connections of callers, from accept to close.
 
+use crate::discovery::{EndpointProtocol, ListenerKind};
 use crate::listener::Bound;
-use crate::outbound::detect::{self, Inbound, Version};
-use crate::outbound::limits;
-use crate::outbound::resolve::Memo;
+use crate::metrics::Class;
+use crate::outbound::detect::{self, Detected, Inbound, Version};
+use crate::outbound::resolve::{self, Memo, Route, Target};
+use crate::outbound::{limits, opaque, original};
+use crate::worker::local::LocalService;
 use crate::worker::roster::{Command, Entry};
 use crate::worker::{LocalExecutor, Worker};
 use http::Request;
@@ -15,7 +18,6 @@ use std::cell::RefCell;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -37,8 +39,8 @@ const PING_AFTER: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct Caller {
     pub(crate) worker: Rc<Worker>,
-    /// The listener's service; `None` on a forward listener.
-    pub(crate) service: Option<Arc<str>>,
+    /// What says where its requests go.
+    pub(crate) target: Target,
     pub(crate) version: Version,
     /// What the last request was resolved to.
     pub(crate) memo: RefCell<Option<Rc<Memo>>>,
@@ -58,7 +60,7 @@ pub(crate) async fn listen(worker: Rc<Worker>, bound: Bound) {
     loop {
         match listener.accept().await {
             Ok((stream, _peer)) => {
-                tokio::task::spawn_local(serve(Rc::clone(&worker), stream, bound.service.clone()));
+                tokio::task::spawn_local(serve(Rc::clone(&worker), stream, bound.kind.clone()));
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
@@ -69,36 +71,85 @@ pub(crate) async fn listen(worker: Rc<Worker>, bound: Bound) {
 }
 
 /// Serves one connection to its end.
-async fn serve(worker: Rc<Worker>, stream: TcpStream, service: Option<Arc<str>>) {
+async fn serve(worker: Rc<Worker>, stream: TcpStream, kind: ListenerKind) {
     if let Err(error) = stream.set_nodelay(true) {
         return tracing::debug!(%error, "a caller went away at once");
     }
+    let target = match kind {
+        ListenerKind::Service(name) => Target::Service(name),
+        ListenerKind::Forward => Target::Host,
+        ListenerKind::Outbound => match original::destination(&stream) {
+            Ok(Some(address)) => Target::Address(address),
+            Ok(None) => return tracing::debug!("a caller dialled the proxy itself"),
+            Err(error) => return tracing::debug!(%error, "a caller went away at once"),
+        },
+    };
     let member = worker.roster.join();
     let entry = Rc::clone(&member.entry);
     let mut inbound = Inbound::new(stream, Rc::clone(&entry));
+    let service = match resolve::connection(&worker, &target).await {
+        Some(Route::Passthrough(address)) => {
+            return Box::pin(opaque::straight(&worker, &entry, inbound, address)).await;
+        }
+        Some(Route::Balanced(service)) if is_opaque(&worker, &service, &target) => {
+            return Box::pin(opaque::serve(&entry, inbound, &service, None)).await;
+        }
+        Some(Route::Balanced(service)) => Some(service),
+        // Only a request can be told that there is no such service.
+        Some(Route::Refused(_)) | None => None,
+    };
     let detected = Governed {
         entry: &entry,
-        connection: detect::version(&mut inbound),
+        connection: detect::detect(&mut inbound, service.as_ref()),
         drain: |_: Pin<&mut _>| (),
     };
-    let version = match detected.await {
-        Some(Ok(Some(version))) => version,
-        Some(Ok(None)) => return tracing::debug!("a connection that is not HTTP was refused"),
-        Some(Err(error)) => return tracing::debug!(%error, "a caller went away at once"),
-        None => return,
+    let version = match (detected.await, service) {
+        (Some(Ok(Detected::Http(version))), _) => version,
+        (Some(Ok(Detected::Opaque(early))), Some(service)) => {
+            return Box::pin(opaque::serve(&entry, inbound, &service, early)).await;
+        }
+        (Some(Ok(Detected::Opaque(_))), None) => {
+            tracing::debug!("a connection that is not HTTP names no service");
+            worker.unresolved().connected(Class::Rejected);
+            return inbound.reset();
+        }
+        (Some(Err(error)), _) => return tracing::debug!(%error, "a caller went away at once"),
+        (None, _) => return,
     };
+    serve_http(&worker, target, inbound, version, &entry).await;
+}
+
+/// Whether the bytes of a connection are not to be looked at.
+fn is_opaque(worker: &Worker, service: &LocalService, target: &Target) -> bool {
+    match service.setting(|settings| settings.protocol) {
+        EndpointProtocol::Opaque => true,
+        EndpointProtocol::Http1 | EndpointProtocol::Http2 => false,
+        EndpointProtocol::Detect => match target {
+            Target::Address(address) => worker.registry().is_opaque(address.port()),
+            Target::Service(_) | Target::Host => false,
+        },
+    }
+}
+
+async fn serve_http(
+    worker: &Rc<Worker>,
+    target: Target,
+    inbound: Inbound,
+    version: Version,
+    entry: &Rc<Entry>,
+) {
     entry.speaks(version);
     let caller = Caller {
-        worker: Rc::clone(&worker),
-        service,
+        worker: Rc::clone(worker),
+        target,
         version,
         memo: RefCell::new(None),
-        entry: Rc::clone(&entry),
+        entry: Rc::clone(entry),
     };
     let caller = Rc::new(caller);
     let ended = match version {
-        Version::Http1 => serve_http1(&entry, inbound, caller).await,
-        Version::Http2 => serve_http2(&entry, inbound, caller).await,
+        Version::Http1 => serve_http1(entry, inbound, caller).await,
+        Version::Http2 => serve_http2(entry, inbound, caller).await,
     };
     match ended {
         Some(Err(error)) => tracing::debug!(%error, "a caller's connection failed"),
@@ -167,11 +218,11 @@ impl Drop for Busy {
 
 pin_project_lite::pin_project! {
     /// A connection that may be told from outside to drain or to end. `None` when it was told to end.
-    struct Governed<'a, C, D> {
-        entry: &'a Entry,
+    pub(crate) struct Governed<'a, C, D> {
+        pub(crate) entry: &'a Entry,
         #[pin]
-        connection: C,
-        drain: D,
+        pub(crate) connection: C,
+        pub(crate) drain: D,
     }
 }
 

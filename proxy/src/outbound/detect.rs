@@ -1,10 +1,15 @@
 //! Step 2: what does the caller speak? The first bytes tell. They are kept and read again by the protocol.
 
+use crate::discovery::EndpointProtocol;
+use crate::outbound::opaque::{self, Link};
+use crate::upstream::stream;
+use crate::worker::local::LocalService;
 use crate::worker::roster::Entry;
-use std::io::{IoSlice, Result};
+use std::io::{ErrorKind, IoSlice, Result};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -30,8 +35,82 @@ pub(crate) struct Inbound {
     taken: usize,
 }
 
+/// How long a silent caller is waited for before the endpoint is asked whether it speaks first. HTTP callers send their
+/// request with the connection, and do not get that far.
+const QUIET: Duration = Duration::from_millis(30);
+
+/// After this time a connection is taken for what it seems.
+const DEADLINE: Duration = Duration::from_secs(1);
+
+/// What a connection turned out to be.
+#[derive(Debug)]
+pub(crate) enum Detected {
+    /// Requests.
+    Http(Version),
+    /// Something else, and the connection to an endpoint if that had to be asked.
+    Opaque(Option<Link>),
+}
+
+/// Finds out what a connection carries. Where the service's protocol is not known, the one who speaks first tells: an
+/// endpoint that does speaks no HTTP, and where both are silent for a second it is not HTTP either.
+pub(crate) async fn detect(
+    inbound: &mut Inbound,
+    service: Option<&Rc<LocalService>>,
+) -> Result<Detected> {
+    let service =
+        service.filter(|service| service.setting(|set| set.protocol == EndpointProtocol::Detect));
+    let Some(service) = service else {
+        return Ok(version(inbound).await?.map_or(Detected::Opaque(None), Detected::Http));
+    };
+    if let Ok(version) = tokio::time::timeout(QUIET, version(inbound)).await {
+        return judged(version, None);
+    }
+    // On the heap, since hardly a connection of HTTP comes here, and each of them would be as large.
+    Box::pin(who_speaks(inbound, service)).await
+}
+
+/// Who speaks first, the caller or an endpoint? Neither, after a while.
+async fn who_speaks(inbound: &mut Inbound, service: &Rc<LocalService>) -> Result<Detected> {
+    let mut link = None;
+    let told = {
+        let server = async {
+            if let Ok(made) = opaque::connect(service).await
+                && link.insert(made).stream.speaks().await
+            {
+                return;
+            }
+            // There is no endpoint, or one that does not wait: only the caller can tell.
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            biased;
+            version = version(inbound) => Some(version),
+            () = server => None,
+            () = tokio::time::sleep(DEADLINE.saturating_sub(QUIET)) => {
+                tracing::debug!(service = %service.shared().name(), "nobody spoke for a second: not taken for HTTP");
+                None
+            }
+        }
+    };
+    match told {
+        Some(version) => judged(version, link),
+        None => Ok(Detected::Opaque(link)),
+    }
+}
+
+/// What the caller's bytes, or their end, say.
+fn judged(version: Result<Option<Version>>, link: Option<Link>) -> Result<Detected> {
+    match version {
+        Ok(Some(version)) => Ok(Detected::Http(version)),
+        Ok(None) => Ok(Detected::Opaque(link)),
+        // It has nothing to say and may yet want to hear: that is passed on.
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(Detected::Opaque(link)),
+        Err(error) => Err(error),
+    }
+}
+
 /// Finds out what the caller speaks; `None` when it is not HTTP. Waits until that is certain.
-pub(crate) async fn version(inbound: &mut Inbound) -> Result<Option<Version>> {
+async fn version(inbound: &mut Inbound) -> Result<Option<Version>> {
     loop {
         match judge(inbound.seen()) {
             Judgement::Certain(version) => return Ok(version),
@@ -40,7 +119,7 @@ pub(crate) async fn version(inbound: &mut Inbound) -> Result<Option<Version>> {
         let Inbound { stream, first, filled, .. } = inbound;
         let space = first.get_mut(*filled..).unwrap_or_default();
         match stream.read(space).await? {
-            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            0 => return Err(ErrorKind::UnexpectedEof.into()),
             length => *filled += length,
         }
         inbound.entry.received();
@@ -53,22 +132,65 @@ enum Judgement {
     Certain(Option<Version>),
 }
 
-/// What the first bytes say. A request line begins with a token (RFC 9110, 5.6.2); anything else is not HTTP.
+/// Methods that begin a request whatever follows, so that a malformed request is answered as such.
+const METHODS: [&[u8]; 9] =
+    [b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"OPTIONS", b"TRACE", b"PATCH", b"CONNECT"];
+
+/// What the first bytes say. A request line begins with a token, a space and a target (RFC 9112, 3), which is a path, a URI
+/// or an asterisk. Other protocols of lines of text have words there.
 fn judge(seen: &[u8]) -> Judgement {
-    if seen.len() < PREFACE.len() && PREFACE.starts_with(seen) {
-        return Judgement::Open;
-    }
+    const HTTP1: Judgement = Judgement::Certain(Some(Version::Http1));
+    const OTHER: Judgement = Judgement::Certain(None);
     if seen.starts_with(PREFACE) {
         return Judgement::Certain(Some(Version::Http2));
     }
-    match seen.first() {
-        // Empty lines before a request line are ignored (RFC 9112, 2.2).
-        Some(b'\r' | b'\n') => Judgement::Certain(Some(Version::Http1)),
-        Some(first) if first.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(first) => {
-            Judgement::Certain(Some(Version::Http1))
-        }
-        _ => Judgement::Certain(None),
+    if PREFACE.starts_with(seen) {
+        return Judgement::Open;
     }
+    // Empty lines before a request line are ignored (RFC 9112, 2.2).
+    if let Some(b'\r' | b'\n') = seen.first() {
+        return HTTP1;
+    }
+    let length = seen.iter().take_while(|byte| is_token(**byte)).count();
+    let (word, rest) = seen.split_at_checked(length).unwrap_or_default();
+    match rest.split_first() {
+        None if seen.len() < PREFACE.len() => Judgement::Open,
+        Some(_) if METHODS.contains(&word) => HTTP1,
+        Some((b' ', target)) if !word.is_empty() => match target.first() {
+            None if seen.len() < PREFACE.len() => Judgement::Open,
+            Some(b'/' | b'*') => HTTP1,
+            Some(_) if begins_alike(target, b"http:") || begins_alike(target, b"https:") => HTTP1,
+            _ => OTHER,
+        },
+        _ => OTHER,
+    }
+}
+
+/// Whether as much as is there of `target` is the scheme.
+fn begins_alike(target: &[u8], scheme: &[u8]) -> bool {
+    target.iter().zip(scheme).all(|(byte, wanted)| byte.eq_ignore_ascii_case(wanted))
+}
+
+/// A character of a token (RFC 9110, 5.6.2).
+const fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'!' | b'#'
+                | b'$'
+                | b'%'
+                | b'&'
+                | b'\''
+                | b'*'
+                | b'+'
+                | b'-'
+                | b'.'
+                | b'^'
+                | b'_'
+                | b'`'
+                | b'|'
+                | b'~'
+        )
 }
 
 impl Inbound {
@@ -88,6 +210,11 @@ impl Inbound {
                 return Poll::Ready(Ok(()));
             }
         }
+    }
+
+    /// Lets the caller see a reset instead of an orderly end once this is dropped.
+    pub(crate) fn reset(&self) {
+        stream::reset(&self.stream);
     }
 
     fn seen(&self) -> &[u8] {
@@ -144,7 +271,8 @@ impl AsyncWrite for Inbound {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
         std::task::ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
-        self.linger(cx)
+        // An opaque connection is only half-closed by this.
+        if self.entry.carries_http() { self.linger(cx) } else { Poll::Ready(Ok(())) }
     }
 }
 
@@ -154,16 +282,34 @@ mod tests {
 
     #[test]
     fn the_first_bytes_tell_the_protocol() {
-        let cases: [(&[u8], Judgement); 9] = [
+        let http1 = || Judgement::Certain(Some(Version::Http1));
+        let other = || Judgement::Certain(None);
+        let cases: [(&[u8], Judgement); 25] = [
             (b"", Judgement::Open),
             (b"P", Judgement::Open),
             (b"PRI * HTTP/2.0\r\n", Judgement::Open),
             (PREFACE, Judgement::Certain(Some(Version::Http2))),
             (b"POST / HTTP/1.1", Judgement::Certain(Some(Version::Http1))),
-            (b"GET", Judgement::Certain(Some(Version::Http1))),
-            (b"\r\nGET", Judgement::Certain(Some(Version::Http1))),
-            (b"\x16\x03\x01", Judgement::Certain(None)),
-            (b"\0", Judgement::Certain(None)),
+            (b"GET", Judgement::Open),
+            (b"GET ", http1()),
+            (b"GET  / HTTP/1.1", http1()),
+            (b"GET\t/", http1()),
+            (b"PRI /x HTTP/1.1", http1()),
+            (b"BREW /pot", http1()),
+            (b"BREW ", Judgement::Open),
+            (b"BREW http", http1()),
+            (b"OPTIONS *", http1()),
+            (b"CONNECT x:443", http1()),
+            (b"\r\nGET", http1()),
+            (b"\x16\x03\x01", other()),
+            (b"\0", other()),
+            (b"*2\r\n$3\r\nGET", other()),
+            (b"get key\r\n", other()),
+            (b"SET key value\r\n", other()),
+            (b"EHLO host\r\n", other()),
+            (b"QUIT\r\n", other()),
+            (b"SSH-2.0-OpenSSH_9.2p1 Debian", other()),
+            (b"AAAAAAAAAAAAAAAAAAAAAAAA", other()),
         ];
         for (bytes, expected) in cases {
             assert_eq!(judge(bytes), expected, "{bytes:?}");

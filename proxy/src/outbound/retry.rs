@@ -82,7 +82,7 @@ impl Replay {
     /// The request once more, if head and body are still there.
     pub(crate) fn request(&self, protocol: EndpointProtocol) -> Option<Request<RequestBody>> {
         let saved = self.saved.as_ref()?;
-        if saved.version != version(protocol) || !self.upload.replayable() {
+        if !is_spoken(saved.version, protocol) || !self.upload.replayable() {
             return None;
         }
         let mut request = Request::new(self.upload.body());
@@ -187,10 +187,11 @@ fn is_idempotent(method: &Method) -> bool {
     )
 }
 
-const fn version(protocol: EndpointProtocol) -> Version {
+fn is_spoken(version: Version, protocol: EndpointProtocol) -> bool {
     match protocol {
-        EndpointProtocol::Http1 => Version::HTTP_11,
-        EndpointProtocol::Http2 => Version::HTTP_2,
+        EndpointProtocol::Http1 => version == Version::HTTP_11,
+        EndpointProtocol::Http2 => version == Version::HTTP_2,
+        EndpointProtocol::Detect | EndpointProtocol::Opaque => true,
     }
 }
 

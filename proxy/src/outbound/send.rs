@@ -1,8 +1,8 @@
 //! Step 5: one attempt on one endpoint.
 
 use crate::clock::Clock;
-use crate::discovery::EndpointProtocol;
 use crate::outbound::body::request::{RequestBody, Upload};
+use crate::outbound::detect::Version;
 use crate::outbound::head;
 use crate::outbound::resolve::Memo;
 use crate::outbound::retry::Replay;
@@ -13,7 +13,7 @@ use crate::worker::local::LocalEndpoint;
 use http::header::{CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::uri::{PathAndQuery, Scheme};
-use http::{HeaderValue, Request, Response, StatusCode, Uri, Version};
+use http::{HeaderValue, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -93,22 +93,22 @@ impl<T, F: Future<Output = Result<T, Failed>>> Future for Limited<F> {
     }
 }
 
-/// Makes a request's head fit for the endpoint's protocol.
+/// Makes a request's head fit for the version of HTTP in which the endpoint gets it.
 pub(crate) fn fit(
     mut head: Parts,
     body: RequestBody,
-    protocol: EndpointProtocol,
+    version: Version,
     memo: &Memo,
 ) -> Request<RequestBody> {
-    match protocol {
-        EndpointProtocol::Http1 => fit_http1(&mut head, &body, memo),
-        EndpointProtocol::Http2 => fit_http2(&mut head, memo),
+    match version {
+        Version::Http1 => fit_http1(&mut head, &body, memo),
+        Version::Http2 => fit_http2(&mut head, memo),
     }
     Request::from_parts(head, body)
 }
 
 fn fit_http1(head: &mut Parts, body: &RequestBody, memo: &Memo) {
-    if head.version == Version::HTTP_2 {
+    if head.version == http::Version::HTTP_2 {
         head::join_cookies(&mut head.headers);
     }
     let absolute = head.uri.authority().is_some();
@@ -119,7 +119,7 @@ fn fit_http1(head: &mut Parts, body: &RequestBody, memo: &Memo) {
         // What stands before the path is for the proxy; the endpoint gets the origin form.
         head.uri = head.uri.path_and_query().map_or_else(root, |path| Uri::from(path.clone()));
     }
-    head.version = Version::HTTP_11;
+    head.version = http::Version::HTTP_11;
     let unknown_length =
         !http_body::Body::is_end_stream(body) && !head.headers.contains_key(CONTENT_LENGTH);
     if unknown_length {
@@ -134,7 +134,7 @@ pub(crate) fn hold_body(request: &mut Request<RequestBody>, upload: &Upload) {
     if !head::expects_continue(request.headers()) {
         return;
     }
-    if request.version() != Version::HTTP_11 {
+    if request.version() != http::Version::HTTP_11 {
         request.headers_mut().remove(EXPECT);
     } else if let Some(gate) = upload.hold() {
         hyper::ext::on_informational(request, move |answer| {
@@ -161,5 +161,5 @@ fn fit_http2(head: &mut Parts, memo: &Memo) {
     if let Ok(uri) = Uri::from_parts(parts) {
         head.uri = uri;
     }
-    head.version = Version::HTTP_2;
+    head.version = http::Version::HTTP_2;
 }

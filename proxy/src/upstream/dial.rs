@@ -4,12 +4,17 @@ use crate::endpoint::Endpoint;
 use crate::upstream::failure::Failure;
 use crate::upstream::stream::Counted;
 use hyper_util::rt::TokioIo;
+use metrics::Counter;
 use socket2::{SockRef, TcpKeepalive};
+use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
 /// A peer that does not acknowledge for this long is dead; probes find one that is silent in half of it.
 pub(crate) const DEAD_AFTER: Duration = Duration::from_secs(20);
+
+/// How long a connection that goes straight may take: as long as three lost SYNs, since there is no other endpoint to try.
+const STRAIGHT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Where to connect.
 #[derive(Clone, Copy, Debug)]
@@ -19,19 +24,34 @@ pub(crate) struct Target<'a> {
     pub(crate) clock: crate::clock::Clock,
 }
 
-/// Connects.
+/// Connects for HTTP.
 pub(crate) async fn connect(to: &Target<'_>) -> Result<TokioIo<Counted>, Failure> {
-    let address = to.endpoint.address;
-    let connecting = tokio::time::timeout(to.connect_timeout, TcpStream::connect(address));
-    let stream = match connecting.await {
+    open(to).await.map(TokioIo::new)
+}
+
+/// Connects.
+pub(crate) async fn open(to: &Target<'_>) -> Result<Counted, Failure> {
+    let stream = within(to.connect_timeout, to.endpoint.address).await?;
+    Ok(Counted::new(stream, to.endpoint.zone.bytes()))
+}
+
+/// Connects to an address that belongs to no service, and counts its bytes there.
+pub(crate) async fn straight(
+    address: SocketAddr,
+    bytes: (Counter, Counter),
+) -> Result<Counted, Failure> {
+    let stream = within(STRAIGHT_TIMEOUT, address).await?;
+    Ok(Counted::new(stream, bytes))
+}
+
+async fn within(limit: Duration, address: SocketAddr) -> Result<TcpStream, Failure> {
+    let stream = match tokio::time::timeout(limit, TcpStream::connect(address)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(source)) => return Err(Failure::Connect { address, source }),
-        Err(_elapsed) => {
-            return Err(Failure::ConnectTimeout { address, limit: to.connect_timeout });
-        }
+        Err(_elapsed) => return Err(Failure::ConnectTimeout { address, limit }),
     };
     prepare(&stream).map_err(|source| Failure::Connect { address, source })?;
-    Ok(TokioIo::new(Counted::new(stream, to.endpoint.zone.bytes())))
+    Ok(stream)
 }
 
 fn prepare(stream: &TcpStream) -> std::io::Result<()> {

@@ -1,11 +1,20 @@
 //! An endpoint's socket that counts its bytes.
 
 use metrics::Counter;
+use socket2::SockRef;
 use std::io::{IoSlice, Result};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+
+/// Lets the peer of a socket see a reset instead of an orderly end once the socket is dropped.
+pub(crate) fn reset(stream: &TcpStream) {
+    if let Err(error) = SockRef::from(stream).set_linger(Some(Duration::ZERO)) {
+        tracing::debug!(%error, "a connection is closed, not reset");
+    }
+}
 
 /// A socket that counts what it sends and receives.
 #[derive(Debug)]
@@ -13,11 +22,27 @@ pub(crate) struct Counted {
     stream: TcpStream,
     sent: Counter,
     received: Counter,
+    any_received: bool,
 }
 
 impl Counted {
     pub(crate) fn new(stream: TcpStream, (sent, received): (Counter, Counter)) -> Self {
-        Self { stream, sent, received }
+        Self { stream, sent, received, any_received: false }
+    }
+
+    /// Waits until the peer said something. `false` when it closed the connection instead.
+    pub(crate) async fn speaks(&self) -> bool {
+        self.stream.peek(&mut [0]).await.is_ok_and(|length| length > 0)
+    }
+
+    /// Whether anything was received from the peer.
+    pub(crate) fn has_received(&self) -> bool {
+        self.any_received
+    }
+
+    /// Lets the peer see a reset instead of an orderly end once this is dropped.
+    pub(crate) fn reset(&self) {
+        reset(&self.stream);
     }
 
     fn count_sent(&self, written: Poll<Result<usize>>) -> Poll<Result<usize>> {
@@ -38,6 +63,7 @@ impl AsyncRead for Counted {
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         let length = buffer.filled().len() - before;
         if length > 0 {
+            self.any_received = true;
             self.received.increment(length as u64);
         }
         read

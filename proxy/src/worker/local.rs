@@ -72,7 +72,7 @@ impl LocalService {
             return Some(Rc::clone(endpoint));
         }
         let shared = Arc::clone(view.state.endpoint(key)?);
-        let connections = Rc::new(Connections::new(&shared));
+        let connections = Rc::default();
         let endpoint = Rc::new(LocalEndpoint { shared, connections });
         if view.endpoints.len() <= slot {
             view.endpoints.resize(slot + 1, None);

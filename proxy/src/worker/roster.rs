@@ -2,6 +2,7 @@
 //! that no request sets a timer; the same list tells all of them to drain.
 
 use crate::outbound::detect::Version;
+use crate::tunnel::Watch;
 use balance::time::Timestamp;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -16,6 +17,10 @@ const HEADER_MAX: Duration = Duration::from_secs(10);
 
 /// A caller has this long to read the last answer and close, before its connection is closed over what it still sends.
 const LINGER_MAX: Duration = Duration::from_secs(1);
+
+/// An opaque connection of which one end is done is closed when the other one is silent for this time. The kernel's own
+/// tables forget such a connection after a minute, so that nothing would ever come of waiting longer.
+const HALF_CLOSED_MAX: Duration = Duration::from_mins(1);
 
 /// The connections that one worker serves.
 #[derive(Debug, Default)]
@@ -32,7 +37,7 @@ pub(crate) struct Entry {
     /// When a sweep first saw the present phase.
     since: Cell<Option<Timestamp>>,
     requests: Cell<u32>,
-    version: Cell<Option<Version>>,
+    spoken: Cell<Spoken>,
     command: Cell<Option<Command>>,
     waker: RefCell<Option<Waker>>,
 }
@@ -47,6 +52,16 @@ enum Phase {
     Busy,
     /// All is said; the caller has not closed yet.
     Lingering,
+    /// One end of an opaque connection is done, and the other one silent.
+    HalfClosed,
+}
+
+/// What a connection carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spoken {
+    Unknown,
+    Http(Version),
+    Opaque,
 }
 
 /// What a connection is told from outside.
@@ -72,7 +87,7 @@ impl Roster {
             phase: Cell::new(Phase::Idle),
             since: Cell::new(None),
             requests: Cell::new(0),
-            version: Cell::new(None),
+            spoken: Cell::new(Spoken::Unknown),
             command: Cell::new(None),
             waker: RefCell::new(None),
         });
@@ -99,6 +114,7 @@ impl Roster {
                 Phase::Idle => IDLE_MAX,
                 Phase::Header => HEADER_MAX,
                 Phase::Lingering => LINGER_MAX,
+                Phase::HalfClosed => HALF_CLOSED_MAX,
                 Phase::Busy => return,
             };
             match entry.since.get() {
@@ -112,7 +128,7 @@ impl Roster {
     /// Tells HTTP/2 callers to open no new streams here.
     pub(crate) fn drain_http2(&self) {
         self.each(|entry| {
-            if entry.version.get() == Some(Version::Http2) {
+            if entry.spoken.get() == Spoken::Http(Version::Http2) {
                 entry.tell(Command::Drain);
             }
         });
@@ -120,9 +136,11 @@ impl Roster {
 
     /// Tells all callers to go.
     pub(crate) fn drain_all(&self) {
-        self.each(|entry| match entry.version.get() {
-            Some(_) => entry.tell(Command::Drain),
-            None => entry.tell(Command::Close),
+        self.each(|entry| match entry.spoken.get() {
+            Spoken::Http(_) => entry.tell(Command::Drain),
+            Spoken::Unknown => entry.tell(Command::Close),
+            // Its two ends know when they are done; until the grace period is over they are left alone.
+            Spoken::Opaque => {}
         });
     }
 
@@ -143,6 +161,12 @@ impl Drop for Member<'_> {
     }
 }
 
+impl Watch for Entry {
+    fn half_closed(&self) {
+        self.enter(Phase::HalfClosed);
+    }
+}
+
 impl Entry {
     /// Bytes arrived.
     pub(crate) fn received(&self) {
@@ -152,7 +176,7 @@ impl Entry {
     }
 
     pub(crate) fn speaks(&self, version: Version) {
-        self.version.set(Some(version));
+        self.spoken.set(Spoken::Http(version));
         if version == Version::Http2 {
             // Its preface is no header; streams are counted on their own.
             self.enter(Phase::Idle);
@@ -164,6 +188,17 @@ impl Entry {
         if self.phase.get() != Phase::Lingering {
             self.enter(Phase::Lingering);
         }
+    }
+
+    /// Whether it is known to carry requests.
+    pub(crate) fn carries_http(&self) -> bool {
+        matches!(self.spoken.get(), Spoken::Http(_))
+    }
+
+    /// Its bytes are not looked at: how long it is silent is its own affair.
+    pub(crate) fn is_opaque(&self) {
+        self.spoken.set(Spoken::Opaque);
+        self.enter(Phase::Busy);
     }
 
     pub(crate) fn request_began(&self) {

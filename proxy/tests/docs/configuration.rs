@@ -50,7 +50,8 @@ service = "web"                    # everything that arrives here goes to this s
 [[service]]
 name = "web"
 hosts = ["web.shop", "web.shop.svc.cluster.local"]   # further names for the forward listener; a port is ignored
-protocol = "http1"                 # what the endpoints speak: http1 (default) or http2
+addresses = ["10.96.0.10:80"]      # what callers dial to reach it; redirected connections are found by them
+protocol = "http1"                 # what the endpoints speak: http1, http2, detect or opaque, see below
 callers = { a = 3, b = 3, c = 3 }  # calling proxies per zone, for mode Proportional
 
 [service.policy]                   # see below; all of it optional

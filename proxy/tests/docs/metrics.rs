@@ -9,11 +9,16 @@ use std::collections::BTreeMap;
 /// The labels of each metric that has any, with their values where these are a closed list.
 const LABELS: &[(&str, &str)] = &[
     ("tidegate_build_info", "program, version"),
+    (
+        "tidegate_connections_total",
+        "direction (outbound), service, src_zone, dst_zone, class (success, failure, cancelled, rejected)",
+    ),
     ("tidegate_ejections_total", "service, zone, reason (consecutive, success_rate, probe_failed)"),
     ("tidegate_endpoints", "service, zone, state (known, active, serving, ejected, probing)"),
     ("tidegate_load", "service, signal (normalized, outstanding)"),
     ("tidegate_load_band", "service, bound (low, high)"),
     ("tidegate_local_share", "service"),
+    ("tidegate_open_connections", "direction (outbound), service, src_zone, dst_zone"),
     ("tidegate_picks_total", "service, locality (local, remote), reason"),
     ("tidegate_pool_changes_total", "service, change (widen, narrow), reason"),
     ("tidegate_probes_total", "service, zone, reason (success, failure)"),

@@ -158,7 +158,8 @@ async fn a_large_head_ends_only_its_own_stream() {
 async fn bytes_that_are_not_http_end_the_connection() {
     let endpoint = Endpoint::fixed(200, "").await;
     let proxy = Proxy::http1("headers-opaque", &[endpoint.address]);
-    let mut wire = connect(proxy.address).await;
+    // Where only a request could say which service it is for.
+    let mut wire = connect(proxy.forward).await;
     wire.write(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03").await;
     assert!(wire.is_at_end().await);
 }

@@ -18,6 +18,8 @@ mod http1;
 #[cfg(test)]
 mod http2;
 #[cfg(test)]
+mod opaque;
+#[cfg(test)]
 mod retry;
 #[cfg(test)]
 mod uploads;

@@ -255,7 +255,7 @@ impl Balancer {
         let other = self.candidate(second, [exclude, one]);
         let (Some(one), Some(other)) = (one, other) else { return one.or(other) };
         let better = if self.config.algorithm == Algorithm::LeastRequest {
-            self.slots[other].outstanding < self.slots[one].outstanding
+            self.slots[other].busy() < self.slots[one].busy()
         } else {
             let floor = self.baseline.latency.map_or(0.001, |latency| latency / 2.0);
             self.slots[other].cost(floor, now) < self.slots[one].cost(floor, now)

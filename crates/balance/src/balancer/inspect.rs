@@ -62,6 +62,7 @@ impl Balancer {
             state,
             active: self.takes_part(slot),
             outstanding: endpoint.outstanding,
+            connections: endpoint.connections,
             load: endpoint.load(now, self.endpoint_window()),
             success_rate: if verdicts.answers() > 0.0 {
                 verdicts.ok / verdicts.answers()

@@ -14,16 +14,7 @@ impl Balancer {
     /// A request got its headers, or failed without them.
     pub(super) fn end(&mut self, request: RequestId, outcome: Outcome, now: f64) -> Served {
         let Some(request) = self.requests.remove(request) else { return self.nobody() };
-        let run = self.slots[request.slot].breaker.run();
-        let served = Served {
-            slot: request.slot,
-            generation: self.slots[request.slot].generation,
-            side: request.side,
-            at: now,
-            run,
-            ok: outcome == Outcome::Success,
-            trial: request.trial,
-        };
+        let served = self.served(&request, outcome, now);
         self.release(&request, now);
         if self.slots[request.slot].present {
             match outcome {
@@ -33,6 +24,42 @@ impl Balancer {
         }
         self.slots.recycle(request.slot);
         served
+    }
+
+    /// A connection came about. How long that took is no latency of the service, and what follows is no load.
+    pub(super) fn open(&mut self, request: RequestId, now: f64) -> Served {
+        let Some(request) = self.requests.remove(request) else { return self.nobody() };
+        let served = self.served(&request, Outcome::Success, now);
+        self.release(&request, now);
+        if self.slots[request.slot].present {
+            self.side(request.side).connected(request.dispatched, now);
+            let endpoint = &mut self.slots[request.slot];
+            endpoint.connected(now);
+            self.reassure(&request, now);
+        }
+        self.slots.recycle(request.slot);
+        served
+    }
+
+    /// A connection ended; one of an endpoint that was removed since counts nowhere.
+    pub(super) fn close(&mut self, served: Served) {
+        let endpoint = &mut self.slots[served.slot];
+        if endpoint.present && endpoint.generation == served.generation {
+            endpoint.disconnected();
+        }
+    }
+
+    fn served(&self, request: &Request, outcome: Outcome, now: f64) -> Served {
+        let endpoint = &self.slots[request.slot];
+        Served {
+            slot: request.slot,
+            generation: endpoint.generation,
+            side: request.side,
+            at: now,
+            run: endpoint.breaker.run(),
+            ok: outcome == Outcome::Success,
+            trial: request.trial,
+        }
     }
 
     /// A caller gave up. True when that is the endpoint's failure.
@@ -116,6 +143,12 @@ impl Balancer {
         }
         let endpoint = &mut self.slots[request.slot];
         endpoint.succeeded(latency, now);
+        self.reassure(request, now);
+    }
+
+    /// Tells the breaker of a success.
+    fn reassure(&mut self, request: &Request, now: f64) {
+        let endpoint = &mut self.slots[request.slot];
         if !request.trial {
             endpoint.breaker.succeeded();
             return;

@@ -5,7 +5,7 @@ use api::policy::Policy;
 use api::policy::source::PolicySource;
 use proxy::clock::Clock;
 use proxy::discovery::{
-    EndpointProtocol, EndpointUpdate, ListenerSpec, Place, ServiceUpdate, World,
+    EndpointProtocol, EndpointUpdate, ListenerKind, ListenerSpec, Place, ServiceUpdate, World,
 };
 use proxy::drain::Signal;
 use proxy::registry::Registry;
@@ -53,8 +53,8 @@ impl Proxy {
         let signal = Signal::default();
         let any = "127.0.0.1:0".parse().unwrap();
         let listeners = [
-            ListenerSpec { address: any, service: Some(Arc::clone(&name)) },
-            ListenerSpec { address: any, service: None },
+            ListenerSpec { address: any, kind: ListenerKind::Service(Arc::clone(&name)) },
+            ListenerSpec { address: any, kind: ListenerKind::Forward },
         ];
         let workers = Workers::start(1, &registry, &listeners, &signal).unwrap();
         let (address, forward) = (workers.addresses[0], workers.addresses[1]);
@@ -133,6 +133,7 @@ fn world(
     let service = ServiceUpdate {
         name: Arc::clone(name),
         hosts: vec![format!("{name}.shop").into()],
+        addresses: Vec::new(),
         protocol,
         policy: Arc::new(policy),
         policy_source: PolicySource::BuiltIn,

@@ -15,12 +15,20 @@ pub(crate) enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         arguments: Vec<String>,
     },
+    /// How soon proxies hear of changes from the controller, and its memory and CPU, in a small and a large cluster on a real
+    /// API server
+    Controller {
+        /// Divides the number of services and proxies
+        #[arg(long, default_value_t = 1)]
+        divisor: u32,
+    },
 }
 
 /// Builds what is measured with all optimizations, sets up its peers, and measures.
 pub(crate) fn run(what: &Bench) -> anyhow::Result<ExitCode> {
     match what {
         Bench::Proxy { arguments } => proxy(arguments),
+        Bench::Controller { divisor } => controller(*divisor),
     }
 }
 
@@ -55,6 +63,21 @@ fn proxy(arguments: &[String]) -> anyhow::Result<ExitCode> {
         command.env("TIDEGATE_PROXY", workspace.target.join("release/tidegate-proxy"));
     }
     process::run(&mut command)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn controller(divisor: u32) -> anyhow::Result<ExitCode> {
+    let workspace = Workspace::load()?;
+    let missing = tools::cluster(&workspace);
+    anyhow::ensure!(missing.is_empty(), "these are needed: {}", missing.join("; "));
+    let build = ["build", "--profile", "fast", "--locked", "-p", "controller", "--bins"];
+    process::run(&mut process::cargo(&build))?;
+    let run =
+        ["run", "--profile", "fast", "--locked", "-p", "tests", "--example", "controller_scale"];
+    let mut command = process::cargo(&run);
+    command.env("TIDEGATE_BIN", workspace.target.join("fast"));
+    command.env("TIDEGATE_TOOLS", tools::folder(&workspace));
+    process::run(command.arg("--").arg(divisor.to_string()))?;
     Ok(ExitCode::SUCCESS)
 }
 

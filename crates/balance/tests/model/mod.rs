@@ -2,10 +2,12 @@
 //! history, as the specification writes it down. It draws nothing at random: it is told what was picked.
 
 mod breaker;
+mod extent;
 mod valve;
 
 use balance::endpoint::{EndpointKey, EndpointSpec};
 use breaker::Breaker;
+use extent::Extent;
 use std::collections::BTreeMap;
 use valve::Valve;
 
@@ -55,6 +57,7 @@ pub(crate) struct Model {
     pub(crate) history: Vec<Request>,
     pub(crate) members: BTreeMap<EndpointKey, Member>,
     pub(crate) valve: Valve,
+    extent: Extent,
     started: bool,
     /// Load of before says nothing: most local endpoints were new then.
     forgotten: f64,
@@ -87,6 +90,7 @@ impl Model {
             history: Vec::new(),
             members: BTreeMap::new(),
             valve: Valve::new(),
+            extent: Extent::default(),
             started: false,
             forgotten: f64::NEG_INFINITY,
             trials: 0,
@@ -104,6 +108,7 @@ impl Model {
             let member = Member { local: spec.tier == 0, since, breaker: Breaker::default() };
             self.members.entry(spec.key).or_insert(member);
         }
+        self.extent.look(locals(self), now);
         if self.started && before > 0 && locals(self) > 2 * before {
             self.forgotten = now;
         }
@@ -123,7 +128,7 @@ impl Model {
         if present == 0 {
             1.0
         } else {
-            (1.4 * self.available(true) as f64 / present as f64).min(1.0)
+            (1.4 * self.available(true) as f64 / self.extent.expected()).min(1.0)
         }
     }
 
@@ -302,6 +307,8 @@ impl Model {
     pub(crate) fn tick(&mut self, now: f64) {
         self.age(now);
         let (near, far, breadth) = self.evidence(now);
+        let present = self.members.values().filter(|member| member.local).count();
+        self.extent.look(present, now);
         let remotes = self.available(false) > 0;
         self.valve.tick(&near, &far, breadth, (remotes, now));
     }

@@ -11,6 +11,8 @@ pub(crate) struct Valve {
     pub(crate) baseline: Option<f64>,
     pub(crate) spread: f64,
     pub(crate) first: Option<f64>,
+    /// Remote answers and their mean latency at each tick.
+    remote_looks: Vec<(f64, f64)>,
     pub(crate) share: f64,
     pub(crate) cap: f64,
     pub(crate) last_drop: f64,
@@ -33,6 +35,7 @@ impl Valve {
             baseline: None,
             spread: 2.0,
             first: None,
+            remote_looks: Vec::new(),
             share: 0.5,
             cap: 1.0,
             last_drop: f64::NEG_INFINITY,
@@ -77,11 +80,12 @@ impl Valve {
         }
     }
 
-    /// Load and its lower bound.
-    pub(crate) fn load(&self, local: &Sums) -> (f64, f64) {
-        let Some(baseline) = self.baseline else { return (1.0, 1.0) };
+    /// Load, its lower bound, and load with the benefit of the doubt.
+    pub(crate) fn load(&self, local: &Sums) -> (f64, f64, f64) {
+        let Some(baseline) = self.baseline else { return (1.0, 1.0, 1.0) };
         let load = local.mean / (local.rate.max(0.2 / WINDOW) * baseline);
-        (load, load - 2.5 * (self.spread / (local.rate * WINDOW).max(0.2)).sqrt())
+        let deviation = (self.spread / (local.rate * WINDOW).max(0.2)).sqrt();
+        (load, load - 2.5 * deviation, load - 0.5 * deviation)
     }
 
     pub(crate) fn feel_surge(&mut self, local: &Sums, now: f64) {
@@ -141,14 +145,17 @@ impl Valve {
 
     fn move_baseline(&mut self, near: &Sums, far: &Sums, (elapsed, now): (f64, f64)) {
         let Some(first) = self.first else { return };
+        let wr = if far.answers > 0.0 { far.latency_sum / far.answers } else { 0.0 };
+        if near.answers > 0.0 {
+            self.remote_looks.push((far.answers, wr));
+        }
         if near.answers < 3.0 {
             return;
         }
         let w = near.latency_sum / near.answers;
-        let wr = if far.answers > 0.0 { far.latency_sum / far.answers } else { 0.0 };
         let Some(r0) = self.baseline else {
             if now - first > (4.0 * w).max(3.0) {
-                let anchored = (wr - 0.001).max(w / 2.0);
+                let anchored = (wr - 0.001).max(w / 4.0);
                 self.baseline = Some(if far.answers >= 3.0 && wr < 0.8 * w { anchored } else { w });
             }
             return;
@@ -164,18 +171,30 @@ impl Valve {
         if w > r0 && self.share < 1.0 && !self.proven {
             target = if far.answers >= 5.0 { (wr - 0.001).max(r0).min(w) } else { r0 };
         }
-        if !self.open && self.share >= 1.0 && now - first < 60.0 {
+        if self.share >= 1.0 && now - first < 60.0 {
+            target = target.min(self.ceiling());
+        }
+        if !self.open && now - first < 60.0 {
             memory = memory.min((now - first) / 2.0);
         }
         let trust = near.answers / (near.answers + 5.0);
         self.baseline = Some(r0 + (target - r0) * trust * (1.0 - fade(elapsed, memory)));
     }
 
+    /// Two standard errors above the mean of remote answers, when there were the most of them.
+    fn ceiling(&self) -> f64 {
+        let most = self.remote_looks.iter().map(|(answers, _)| *answers).fold(3.0, f64::max);
+        let best = self.remote_looks.iter().rev().find(|(answers, _)| *answers >= most);
+        best.map_or(f64::INFINITY, |(answers, latency)| {
+            latency * (1.0 + 2.0 * ((self.spread - 1.0).max(0.1) / answers).sqrt())
+        })
+    }
+
     fn move_share(&mut self, near: &Sums, far: &Sums, (remotes, now): (bool, f64)) {
         let r0 = self.baseline.unwrap_or(0.0);
         let w = if near.answers > 0.0 { near.latency_sum / near.answers } else { 0.0 };
         let wf = if near.fresh_answers > 0.0 { near.fresh_sum / near.fresh_answers } else { w };
-        let (load, lower) = self.load(near);
+        let (_, lower, doubted) = self.load(near);
         let (settled, held) = (self.settled(now), self.held(now));
         let normal = near.fresh_answers >= 3.0 && wf < LOW * r0;
         self.open = lower > HIGH && !normal;
@@ -193,7 +212,7 @@ impl Valve {
             if settled && self.cap > 0.95 && remotes {
                 self.drop((lower / HIGH - 1.0).clamp(0.05, 0.6), now);
             }
-        } else if (load < LOW || normal || held) && (settled || held) {
+        } else if (doubted < LOW || normal || held) && (settled || held) {
             self.share = rise(self.share);
         }
     }

@@ -1,6 +1,7 @@
 //! The command line. Every flag is an environment variable too; nothing else of the environment is read.
 
 use crate::offline;
+use crate::serve::{self, ServeArguments};
 use crate::settings::Settings;
 use anyhow::Context as _;
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
@@ -21,7 +22,9 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Add the proxy to the workloads of a manifest, and print the manifest; what was done goes to standard error
-    Inject(InjectArguments),
+    Inject(Box<InjectArguments>),
+    /// Answer the API server: add the proxy to the pods of namespaces that ask for it
+    Serve(Box<ServeArguments>),
 }
 
 /// Adding the proxy to a manifest.
@@ -47,6 +50,7 @@ pub fn main() -> ExitCode {
     };
     let done = match cli.command {
         Command::Inject(arguments) => inject(&arguments),
+        Command::Serve(arguments) => serve::run(*arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -48,6 +48,8 @@ pub enum Redirect {
 /// Why a pod is left as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Skip {
+    /// Its namespace must come up without the mesh: the cluster's own, and the mesh's.
+    Excluded,
     /// Its label says so.
     OptedOut,
     /// It has the proxy.
@@ -76,14 +78,27 @@ pub enum Skip {
 }
 
 impl Skip {
+    /// All names that [`name`](Self::name) gives.
+    pub const NAMES: [&str; 8] = [
+        "excluded",
+        "opted_out",
+        "injected",
+        "host_network",
+        "windows",
+        "other_mesh",
+        "pod_security",
+        "port_taken",
+    ];
+
     /// Whether the owner of the pod should be told. Not, when the pod is as it was asked for.
     pub const fn is_surprise(&self) -> bool {
-        !matches!(self, Self::OptedOut | Self::Injected)
+        !matches!(self, Self::Excluded | Self::OptedOut | Self::Injected)
     }
 
     /// Short name, for metrics and events.
     pub const fn name(&self) -> &'static str {
         match self {
+            Self::Excluded => "excluded",
             Self::OptedOut => "opted_out",
             Self::Injected => "injected",
             Self::HostNetwork => "host_network",
@@ -98,6 +113,7 @@ impl Skip {
 impl fmt::Display for Skip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Excluded => write!(f, "pods of this namespace never get the proxy"),
             Self::OptedOut => write!(f, "its label {} says disabled", label::INJECT),
             Self::Injected => write!(f, "it has the proxy already"),
             Self::HostNetwork => {

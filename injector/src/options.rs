@@ -1,8 +1,8 @@
 //! What a pod's annotations ask for. A value that cannot be read is a warning, and the installation's value holds: a typing
 //! mistake must not keep a pod from starting.
 
-use crate::annotations;
 use crate::decide::Warning;
+use crate::nearest::nearest;
 use crate::quantity;
 use api::names::{GROUP, annotation, label};
 use ipnet::IpNet;
@@ -52,9 +52,7 @@ impl Options {
                     Refused::Value(wanted) => {
                         Warning::Value { key: key.clone(), value: value.clone(), wanted }
                     }
-                    Refused::Key => {
-                        Warning::Key { key: key.clone(), nearest: annotations::nearest(key) }
-                    }
+                    Refused::Key => Warning::Key { key: key.clone(), nearest: nearest(key) },
                     Refused::IsLabel => Warning::IsLabel { key: key.clone() },
                 });
             }

@@ -3,6 +3,7 @@
 //! Nothing here does anything: names, and the policy that every source (topology file, custom resource, annotation) is
 //! parsed into.
 
+pub mod annotations;
 #[cfg(feature = "discovery")]
 pub mod discovery;
 pub mod names;

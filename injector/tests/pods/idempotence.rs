@@ -188,7 +188,7 @@ fn containers(rng: &mut Rng, name: &str, count: usize) -> Value {
 
 fn annotations(rng: &mut Rng) -> Value {
     let mut annotations = Map::new();
-    for key in injector::annotations::KEYS {
+    for key in api::annotations::KEYS {
         if rng.u8(0..4) == 0 {
             let value = *rng
                 .choice(["none", "100m", "64Mi", "8080", "10.0.0.0/8", "", "a b", "2Gi"].iter())

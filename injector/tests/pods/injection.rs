@@ -215,10 +215,10 @@ fn what_is_no_pod_is_an_error() {
 
 #[test]
 fn the_annotations_table_holds_every_key_once() {
-    let mut keys: Vec<&str> = injector::annotations::KEYS.iter().map(|key| key.name).collect();
+    let mut keys: Vec<&str> = api::annotations::KEYS.iter().map(|key| key.name).collect();
     keys.sort_unstable();
     let count = keys.len();
     keys.dedup();
     assert_eq!(keys.len(), count);
-    assert_eq!(injector::annotations::markdown().lines().count(), count + 2);
+    assert_eq!(api::annotations::markdown().lines().count(), count + 2);
 }

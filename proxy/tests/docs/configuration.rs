@@ -105,6 +105,10 @@ fn the_page_of_configuration_is_what_the_code_does() {
          `[service.policy]` in the topology file and `spec` of a `LocalityPolicy` resource have the same fields. Mistakes are told all\n\
          at once. The policy in force, where it came from, and what it leads to are shown by `tidegate-proxy why` and `/debug/services`.\n\n\
          {}\n\
+         ## Labels and annotations\n\n\
+         What users write on Kubernetes objects. A value that cannot be read, and a key under `tidegate.io/` that does not exist, are told\n\
+         by a warning or an event and otherwise ignored.\n\n\
+         {}\n\
          ## Short forms on Kubernetes\n\n\
          As annotations of a Service, a Namespace or a calling pod. What they do not say stays built in; a value that means nothing\n\
          counts as absent and is reported.\n\n\
@@ -119,6 +123,7 @@ fn the_page_of_configuration_is_what_the_code_does() {
         flags(redirect),
         pages(),
         fields(),
+        api::annotations::markdown(),
         table(
             ["annotation", "example", "sets"],
             ANNOTATIONS.iter().map(|(key, example, sets)| [

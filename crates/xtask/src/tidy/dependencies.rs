@@ -4,18 +4,18 @@ use super::Mistake;
 use super::tree::Tree;
 use crate::workspace::Member;
 
-/// Crates that the project is built on, each with the crates of the workspace in which it has its place. The injector gets its
-/// own (tokio, kube, rustls, metrics) with its webhook server; as long as it only edits manifests it needs none of them.
-const REQUIRED: [(&str, &[&str]); 9] = [
-    ("tokio", &["proxy", "kit", "demo", "controller"]),
-    ("hyper", &["proxy", "kit"]),
+/// Crates that the project is built on, each with the crates of the workspace in which it has its place.
+const REQUIRED: [(&str, &[&str]); 10] = [
+    ("tokio", &["proxy", "kit", "demo", "controller", "injector"]),
+    ("hyper", &["proxy", "kit", "injector"]),
     ("h2", &["proxy"]),
-    ("tower", &["kit"]),
-    ("tower-http", &["kit"]),
-    ("kube", &["controller"]),
+    ("tower", &["kit", "injector"]),
+    ("tower-http", &["kit", "injector"]),
+    ("kube", &["controller", "injector"]),
+    ("rustls", &["injector"]),
     ("hdrhistogram", &["demo", "proxy", "sim"]),
     ("metrics-exporter-prometheus", &["kit"]),
-    ("metrics", &["proxy", "controller"]),
+    ("metrics", &["proxy", "controller", "injector"]),
 ];
 
 /// Dependencies whose use cannot be seen in the source: they switch on features of others.

@@ -1,7 +1,7 @@
-//! All keys under `tidegate.io/` that users write, in one list: what is parsed, what is documented and what is suggested for
-//! a misspelt key are the same.
+//! All keys under `tidegate.io/` that users write, in one list: what is documented and what is suggested for a misspelt key are
+//! the same.
 
-use api::names::{annotation, label};
+use crate::names::{annotation, label};
 
 /// Where a key is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,20 +151,6 @@ pub const KEYS: [Key; 19] = [
     },
 ];
 
-/// The known key that is most like one that is not known, if any is like it.
-pub fn nearest(unknown: &str) -> Option<&'static str> {
-    /// Below this, two words only share their prefix.
-    const LIKENESS: f64 = 0.75;
-    let word = |key: &str| key.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
-    let unknown = word(unknown);
-    KEYS.iter()
-        .filter(|known| known.place != Place::Written)
-        .map(|known| (strsim::jaro_winkler(&word(known.name), &unknown), known.name))
-        .filter(|(likeness, _)| *likeness >= LIKENESS)
-        .max_by(|one, other| one.0.total_cmp(&other.0))
-        .map(|(_, key)| key)
-}
-
 /// The keys as a table.
 pub fn markdown() -> String {
     let place = |place| match place {
@@ -173,7 +159,7 @@ pub fn markdown() -> String {
         Place::Policy => "annotation of a Service, Namespace or client pod",
         Place::Written => "annotation, written by the injector",
     };
-    let head = "| key | where | value | what it does |\n|---|---|---|---|\n".to_owned();
+    let head = "| key | where | value | what it does |\n| --- | --- | --- | --- |\n".to_owned();
     KEYS.iter().fold(head, |table, Key { name, place: at, value, about }| {
         table + &format!("| `{name}` | {} | {value} | {about} |\n", place(*at))
     })

@@ -15,6 +15,13 @@ pub(crate) enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         arguments: Vec<String>,
     },
+    /// Latency of the injector's webhook at 200 reviews a second, and failed calls while its certificates are renewed (a minute)
+    #[command(disable_help_flag = true)]
+    Injector {
+        /// Arguments of the harness
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        arguments: Vec<String>,
+    },
     /// How soon proxies hear of changes from the controller, and its memory and CPU, in a small and a large cluster on a real
     /// API server
     Controller {
@@ -28,6 +35,7 @@ pub(crate) enum Bench {
 pub(crate) fn run(what: &Bench) -> anyhow::Result<ExitCode> {
     match what {
         Bench::Proxy { arguments } => proxy(arguments),
+        Bench::Injector { arguments } => injector(arguments),
         Bench::Controller { divisor } => controller(*divisor),
     }
 }
@@ -78,6 +86,13 @@ fn controller(divisor: u32) -> anyhow::Result<ExitCode> {
     command.env("TIDEGATE_BIN", workspace.target.join("fast"));
     command.env("TIDEGATE_TOOLS", tools::folder(&workspace));
     process::run(command.arg("--").arg(divisor.to_string()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn injector(arguments: &[String]) -> anyhow::Result<ExitCode> {
+    let bench =
+        ["bench", "--profile", "fast", "--locked", "-p", "injector", "--bench", "reviews", "--"];
+    process::run(process::cargo(&bench).args(arguments))?;
     Ok(ExitCode::SUCCESS)
 }
 

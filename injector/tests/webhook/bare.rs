@@ -1,7 +1,7 @@
 //! Pods without the proxy where it is asked for.
 
 use crate::cluster::Cluster;
-use crate::support::until;
+use crate::support::{client, until};
 use injector::bare::Watch;
 use injector::namespaces::Namespaces;
 use injector::pod::PodSecurity;
@@ -38,11 +38,11 @@ async fn each_pod_that_lacks_the_proxy_is_told_once_whatever_the_number_of_repli
         pod("kube-system", "dns", &none, &none),
     ];
     for _ in 0..2 {
-        let (namespaces, watch) = Namespaces::watch(cluster.client());
+        let (namespaces, watch) = Namespaces::watch(client(&cluster));
         tokio::spawn(watch);
         namespaces.synced().await;
         let watch = Watch {
-            client: cluster.client(),
+            client: client(&cluster),
             namespaces,
             excluded: vec!["kube-system".to_owned()],
             pod_security_default: PodSecurity::Privileged,

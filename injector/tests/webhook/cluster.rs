@@ -70,11 +70,6 @@ impl Cluster {
         cluster
     }
 
-    /// A client of it.
-    pub(crate) fn client(&self) -> kube::Client {
-        kube::Client::try_from(kube::Config::new(self.url.parse().unwrap())).unwrap()
-    }
-
     /// A kubeconfig that leads to it.
     pub(crate) fn kubeconfig(&self) -> String {
         json!({

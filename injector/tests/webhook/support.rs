@@ -26,6 +26,11 @@ struct Defaults {
     settings: Settings,
 }
 
+/// A client of the cluster.
+pub(crate) fn client(cluster: &Cluster) -> kube::Client {
+    kube::Client::try_from(kube::Config::new(cluster.url.parse().unwrap())).unwrap()
+}
+
 /// A replica: what it serves, and what keeps its certificate.
 pub(crate) struct Replica {
     pub(crate) address: SocketAddr,
@@ -41,7 +46,7 @@ pub(crate) fn terms(certificate: Duration, authority: Duration) -> Terms {
 pub(crate) async fn replica(cluster: &Cluster, source: Source) -> Replica {
     let serving = Serving::default();
     let (keeper, authorities) = keeper(cluster, source, &serving);
-    let (namespaces, watch) = Namespaces::watch(cluster.client());
+    let (namespaces, watch) = Namespaces::watch(client(cluster));
     tokio::spawn(watch);
     namespaces.synced().await;
     let webhook = Webhook {
@@ -66,13 +71,13 @@ pub(crate) fn keeper(
 ) -> (Keeper, watch::Receiver<String>) {
     let (tell, authorities) = watch::channel(String::new());
     let registration =
-        Registration { configurations: Api::all(cluster.client()), name: "tidegate".to_owned() };
+        Registration { configurations: Api::all(client(cluster)), name: "tidegate".to_owned() };
     (Keeper::new(source, Some(registration), serving.clone(), tell), authorities)
 }
 
 /// A certificate of its own, in the Secret that all replicas share.
 pub(crate) fn own(cluster: &Cluster, terms: Terms) -> Source {
-    let secrets = Api::namespaced(cluster.client(), "tidegate");
+    let secrets = Api::namespaced(client(cluster), "tidegate");
     Source::Own(Box::new(Own { secrets, name: "tidegate-certificate".to_owned(), terms }))
 }
 

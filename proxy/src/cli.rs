@@ -1,8 +1,11 @@
 //! The command line. Every flag is an environment variable too; nothing else of the environment is read.
 
+use crate::overload::Overload;
 use crate::port_list::PortList;
 use crate::redirect::{self, RedirectArguments};
 use crate::run::{self, Failure};
+use crate::worker::Limits;
+use crate::worker::roster::Patience;
 use crate::{why, worker};
 use api::names::{env, port};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
@@ -10,6 +13,7 @@ use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Zone-aware sidecar proxy: keeps requests inside their zone while the zone is healthy and not overloaded, and opens the
@@ -78,12 +82,44 @@ pub struct RunArguments {
     #[arg(long, env = env::OPAQUE_PORTS, value_name = "LIST", default_value_t = PortList::server_first())]
     pub opaque_ports: PortList,
 
+    /// Connections that callers may have open at the same time; further ones are answered by 503 and closed [default: what
+    /// file descriptors and the memory limit allow]
+    #[arg(long, env = env::CONNECTIONS_MAX, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_connections: Option<u32>,
+
+    /// How long a caller may take to send a request's header
+    #[arg(long, env = env::HEADER_TIMEOUT, value_name = "DURATION", default_value = "10s", value_parser = humantime::parse_duration)]
+    pub header_timeout: Duration,
+
+    /// How long a caller's connection is kept without a request
+    #[arg(long, env = env::IDLE_TIMEOUT, value_name = "DURATION", default_value = "2m", value_parser = humantime::parse_duration)]
+    pub idle_timeout: Duration,
+
+    /// How long an HTTP/1 caller may stand still in the middle of a body that is waited for, and any caller in reading an
+    /// answer
+    #[arg(long, env = env::STALL_TIMEOUT, value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
+    pub stall_timeout: Duration,
+
     /// How long requests in flight may take after SIGTERM or SIGINT; a second signal ends the process at once
     #[arg(long, env = env::GRACE, value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]
     pub grace: Duration,
 }
 
 impl RunArguments {
+    /// What bounds callers.
+    pub(crate) fn limits(&self) -> Limits {
+        let connections_max =
+            self.max_connections.map(|count| usize::try_from(count).unwrap_or(usize::MAX));
+        Limits {
+            patience: Patience {
+                idle: self.idle_timeout,
+                header: self.header_timeout,
+                stall: self.stall_timeout,
+            },
+            overload: Arc::new(Overload::of_this_process(connections_max)),
+        }
+    }
+
     /// The number of workers.
     pub(crate) fn worker_count(&self) -> usize {
         self.workers.map_or_else(worker::default_count, usize::from)

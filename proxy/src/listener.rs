@@ -2,12 +2,16 @@
 
 use crate::discovery::{ListenerKind, ListenerSpec};
 use crate::worker::StartError;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use std::io::Result;
 use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
 
 /// Connections that the kernel keeps for a busy worker.
 const BACKLOG: i32 = 4096;
+
+/// A caller that acknowledges nothing for this long is dead. Longer than for endpoints: nobody waits for a caller.
+const DEAD_AFTER: Duration = Duration::from_mins(1);
 
 /// One worker's socket on one address.
 #[derive(Debug)]
@@ -65,6 +69,11 @@ fn socket(address: SocketAddr, sharing: Sharing) -> Result<TcpListener> {
     if sharing == Sharing::WithOtherWorkers {
         socket.set_reuse_port(true)?;
     }
+    // Connections inherit it: a caller that is gone without a word, its network with it, is found.
+    socket.set_tcp_user_timeout(Some(DEAD_AFTER))?;
+    let probes =
+        TcpKeepalive::new().with_time(DEAD_AFTER / 2).with_interval(DEAD_AFTER / 4).with_retries(2);
+    socket.set_tcp_keepalive(&probes)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())

@@ -3,6 +3,8 @@
 //! Handles are made once and kept beside what they count. Where a family has many label values of which most never occur
 //! (19 reasons, 4 classes), its handles are made at their first use, so that only series that exist are exported.
 
+pub(crate) mod edge;
+
 use balance::endpoint::Locality;
 use balance::event::EjectionCause;
 use balance::reason::Reason;
@@ -56,6 +58,7 @@ const REASONS: usize = Reason::ALL.len();
 
 /// Says what each metric means. To be called once, after the recorder was installed.
 pub fn describe() {
+    edge::describe();
     metrics::describe_counter!(
         "tidegate_requests_total",
         "Requests as their callers see them, retries included"

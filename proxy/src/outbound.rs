@@ -21,6 +21,7 @@ pub(crate) mod reply;
 pub(crate) mod resolve;
 pub(crate) mod retry;
 pub(crate) mod send;
+pub(crate) mod shed;
 
 use crate::metrics::{Class, Protocol};
 use crate::outbound::accept::Caller;
@@ -43,9 +44,13 @@ use std::rc::Rc;
 pub(crate) async fn answer(caller: &Caller, request: Request<Incoming>) -> Response<ResponseBody> {
     let (head, incoming) = request.into_parts();
     let protocol = head::protocol(caller.version, &head.headers);
-    let resolved = match head::check(caller.version, &head) {
-        Ok(()) => resolve::resolve(caller, &head).await,
-        Err(refusal) => Err(refusal),
+    let resolved = if caller.worker.overload().is_pressed() {
+        Err(Refusal::Overloaded)
+    } else {
+        match head::check(caller.version, &head) {
+            Ok(()) => resolve::resolve(caller, &head).await,
+            Err(refusal) => Err(refusal),
+        }
     };
     let mut response = match resolved {
         Err(refusal) => refuse(caller, protocol, refusal),
@@ -73,7 +78,7 @@ async fn forward(
     let clock = caller.worker.clock();
     let protocol = head::protocol(caller.version, &head.headers);
     let retries = service.setting(|settings| settings.retry.attempts > 1);
-    let upload = Upload::new(incoming, retries);
+    let upload = Upload::new(incoming, retries, caller.waits_for_body());
     let mut exchange = Exchange::begin(Rc::clone(service), protocol, upload.clone(), clock.now());
     let Some(mut endpoint) = exchange.pick() else {
         exchange.fail(classify::Origin::Proxy);
@@ -91,6 +96,9 @@ async fn forward(
         let limit = bounds.attempt(&exchange);
         let timing = Timing { clock, connect_timeout: bounds.connect(), limit };
         let sent = send::send(&endpoint, timing, request, &replay).await;
+        if matches!(&sent, Err(failed) if failed.failure.is_local()) {
+            caller.worker.release_idle();
+        }
         let mut attempted = attempt::classify(&mut exchange, endpoint, count, sent, &replay);
         match retry::next(&mut exchange, &mut attempted, &replay, bounds) {
             Some(next) => {

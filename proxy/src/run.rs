@@ -78,7 +78,16 @@ async fn process(
     tokio::spawn(admin::server(&registry, &readiness, metrics).serve(listener));
 
     let drain = Signal::default();
-    let workers = Workers::start(arguments.worker_count(), &registry, &world.listeners, &drain)?;
+    let limits = arguments.limits();
+    let workers = Workers::start_with(
+        arguments.worker_count(),
+        &registry,
+        &world.listeners,
+        &drain,
+        &limits,
+    )?;
+    let overload = Arc::clone(&limits.overload);
+    tokio::spawn(async move { overload.watch().await });
     announce(&world, &workers);
     let ticked = Arc::clone(&registry);
     tokio::spawn(async move { ticked.tick().await });

@@ -2,7 +2,7 @@
 //! nothing on the path of a request is shared but the balancers.
 
 pub(crate) mod local;
-pub(crate) mod roster;
+pub mod roster;
 
 use crate::clock::Clock;
 use crate::discovery::ListenerSpec;
@@ -10,9 +10,11 @@ use crate::drain::Signal;
 use crate::listener::{self, Bound};
 use crate::metrics::{UNKNOWN, ZoneMetrics};
 use crate::outbound::accept;
+use crate::overload::Overload;
 use crate::registry::Registry;
 use crate::worker::local::LocalService;
-use crate::worker::roster::Roster;
+use crate::worker::roster::{Patience, Roster};
+use balance::time::Timestamp;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -30,6 +32,12 @@ const DRAIN_CHECK: Duration = Duration::from_millis(50);
 
 /// How long a draining worker answers what arrives on connections that were idle.
 const DRAIN_LINGER: Duration = Duration::from_secs(1);
+
+/// How often a fault that repeats with every connection is said.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(1);
+
+/// Longer than any connection may be idle.
+const NEVER_SO_LONG: Duration = Duration::from_hours(1);
 
 /// The running workers.
 #[derive(Debug)]
@@ -65,23 +73,56 @@ pub(crate) struct Worker {
     unresolved: ZoneMetrics,
     pub(crate) roster: Roster,
     pub(crate) draining: Cell<bool>,
+    /// Callers that are being told that there is no room.
+    pub(crate) shedding: Cell<usize>,
+    overload: Arc<Overload>,
+    /// When it was last said that no connection could be accepted.
+    complained: Cell<Option<Timestamp>>,
+}
+
+/// What bounds callers: in time, and in number.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// How long they may take.
+    pub patience: Patience,
+    /// How many there may be. Shared by all workers.
+    pub overload: Arc<Overload>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { patience: Patience::default(), overload: Arc::new(Overload::new(None, None)) }
+    }
 }
 
 impl Workers {
-    /// Binds the listeners and starts `count` workers.
+    /// Binds the listeners and starts `count` workers, whose callers are bounded in time only.
     pub fn start(
         count: usize,
         registry: &Arc<Registry>,
         listeners: &[ListenerSpec],
         signal: &Signal,
     ) -> Result<Self, StartError> {
+        Self::start_with(count, registry, listeners, signal, &Limits::default())
+    }
+
+    /// The same with other bounds.
+    pub fn start_with(
+        count: usize,
+        registry: &Arc<Registry>,
+        listeners: &[ListenerSpec],
+        signal: &Signal,
+        limits: &Limits,
+    ) -> Result<Self, StartError> {
         let (addresses, shares) = listener::bind(listeners, count.max(1))?;
         let mut threads = Vec::with_capacity(shares.len());
         for (number, share) in shares.into_iter().enumerate() {
             let (registry, signal) = (Arc::clone(registry), signal.clone());
+            let limits = limits.clone();
             let thread = std::thread::Builder::new().name(format!("worker-{number}"));
-            let thread =
-                thread.spawn(move || run(registry, share, signal)).map_err(StartError::Thread)?;
+            let thread = thread
+                .spawn(move || run(registry, share, signal, limits))
+                .map_err(StartError::Thread)?;
             threads.push(thread);
         }
         Ok(Self { threads, addresses })
@@ -107,26 +148,29 @@ pub fn default_count() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-fn run(registry: Arc<Registry>, listeners: Vec<Bound>, signal: Signal) {
+fn run(registry: Arc<Registry>, listeners: Vec<Bound>, signal: Signal, limits: Limits) {
     let runtime = Builder::new_current_thread()
         .enable_io()
         .enable_time()
         .build_local(LocalOptions::default());
     match runtime {
-        Ok(runtime) => runtime.block_on(serve(registry, listeners, signal)),
+        Ok(runtime) => runtime.block_on(serve(registry, listeners, signal, limits)),
         Err(error) => tracing::error!(%error, "cannot start the runtime of a worker"),
     }
 }
 
-async fn serve(registry: Arc<Registry>, listeners: Vec<Bound>, signal: Signal) {
+async fn serve(registry: Arc<Registry>, listeners: Vec<Bound>, signal: Signal, limits: Limits) {
     let clock = registry.clock();
     let worker = Rc::new(Worker {
         registry,
         clock,
         services: RefCell::default(),
         unresolved: ZoneMetrics::new(&Arc::from(UNKNOWN), None, None),
-        roster: Roster::default(),
+        roster: Roster::new(limits.patience),
         draining: Cell::new(false),
+        shedding: Cell::new(0),
+        overload: limits.overload,
+        complained: Cell::new(None),
     });
     for bound in listeners {
         tokio::task::spawn_local(accept::listen(Rc::clone(&worker), bound));
@@ -143,6 +187,10 @@ async fn sweep(worker: &Worker) {
         tokio::time::sleep(SWEEP).await;
         let now = worker.clock.now();
         worker.roster.sweep(now);
+        if worker.overload.is_pressed() {
+            worker.roster.close_idle();
+            worker.release_idle();
+        }
         worker.services.borrow_mut().retain(|name, service| {
             let known = worker
                 .registry
@@ -169,6 +217,28 @@ impl Worker {
 
     pub(crate) fn unresolved(&self) -> &ZoneMetrics {
         &self.unresolved
+    }
+
+    pub(crate) fn overload(&self) -> &Arc<Overload> {
+        &self.overload
+    }
+
+    /// No connection could be accepted, for want of descriptors most likely: those of idle connections are given back.
+    pub(crate) fn accept_failed(&self, error: &std::io::Error) {
+        let now = self.clock.now();
+        if self.complained.get().is_none_or(|before| now.since(before) >= COMPLAIN_EVERY) {
+            self.complained.set(Some(now));
+            tracing::warn!(%error, "cannot accept connections");
+            self.release_idle();
+        }
+    }
+
+    /// Closes connections to endpoints that are not in use.
+    pub(crate) fn release_idle(&self) {
+        let late = self.clock.now().plus(NEVER_SO_LONG);
+        for service in self.services.borrow().values() {
+            service.sweep(late);
+        }
     }
 
     /// This worker's view of a service.

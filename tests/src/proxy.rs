@@ -28,10 +28,21 @@ impl Proxy {
 
     /// The same with further arguments.
     pub fn start_with(topology: &Topology, arguments: &[&str]) -> Self {
+        Self::run(Command::new(programs::proxy()), topology, arguments)
+    }
+
+    /// The same with at most that many open files.
+    pub fn start_with_files(topology: &Topology, arguments: &[&str], files_max: u32) -> Self {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("ulimit -n {files_max}; exec \"$@\"")).arg("sh");
+        command.arg(programs::proxy());
+        Self::run(command, topology, arguments)
+    }
+
+    fn run(mut command: Command, topology: &Topology, arguments: &[&str]) -> Self {
         let folder = Folder::new();
         let admin = ports::free();
         let file = folder.write("topology.toml", &topology.text());
-        let mut command = Command::new(programs::proxy());
         command.arg("--topology").arg(file).args(["--admin", &admin.to_string()]).args(arguments);
         let mut process = Process::start("proxy", &mut command, folder.path());
         until("the proxy is ready", SOON, || {

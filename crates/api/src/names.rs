@@ -45,6 +45,14 @@ pub mod env {
     pub const LOG_LEVEL: &str = "TIDEGATE_LOG_LEVEL";
     /// How log lines look.
     pub const LOG_FORMAT: &str = "TIDEGATE_LOG_FORMAT";
+    /// Connections that callers may have open at the same time.
+    pub const CONNECTIONS_MAX: &str = "TIDEGATE_MAX_CONNECTIONS";
+    /// How long a caller may take to send a request's header.
+    pub const HEADER_TIMEOUT: &str = "TIDEGATE_HEADER_TIMEOUT";
+    /// How long a caller's connection is kept without a request.
+    pub const IDLE_TIMEOUT: &str = "TIDEGATE_IDLE_TIMEOUT";
+    /// How long a caller may stand still in the middle of a body.
+    pub const STALL_TIMEOUT: &str = "TIDEGATE_STALL_TIMEOUT";
     /// How long a draining program waits for what is in flight.
     pub const GRACE: &str = "TIDEGATE_GRACE";
     /// Address of the controller's discovery server.

@@ -3,9 +3,10 @@
 use crate::discovery::{EndpointProtocol, ListenerKind};
 use crate::listener::Bound;
 use crate::metrics::Class;
+use crate::metrics::edge::{self, Closed, Peer};
 use crate::outbound::detect::{self, Detected, Inbound, Version};
 use crate::outbound::resolve::{self, Memo, Route, Target};
-use crate::outbound::{limits, opaque, original};
+use crate::outbound::{limits, opaque, original, shed};
 use crate::worker::local::LocalService;
 use crate::worker::roster::{Command, Entry};
 use crate::worker::{LocalExecutor, Worker};
@@ -59,11 +60,18 @@ pub(crate) async fn listen(worker: Rc<Worker>, bound: Bound) {
     };
     loop {
         match listener.accept().await {
-            Ok((stream, _peer)) => {
-                tokio::task::spawn_local(serve(Rc::clone(&worker), stream, bound.kind.clone()));
-            }
+            Ok((stream, _peer)) => match worker.overload().admit() {
+                Some(admission) => {
+                    let serving = serve(Rc::clone(&worker), stream, bound.kind.clone());
+                    tokio::task::spawn_local(async move {
+                        serving.await;
+                        drop(admission);
+                    });
+                }
+                None => shed::shed(&worker, stream),
+            },
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
+                worker.accept_failed(&error);
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -152,7 +160,12 @@ async fn serve_http(
         Version::Http2 => serve_http2(entry, inbound, caller).await,
     };
     match ended {
-        Some(Err(error)) => tracing::debug!(%error, "a caller's connection failed"),
+        Some(Err(error)) => {
+            if error.is_parse() {
+                edge::closed(Peer::Caller, Closed::BadMessage);
+            }
+            tracing::debug!(%error, "a caller's connection failed");
+        }
         Some(Ok(())) => {}
         None => tracing::debug!("a caller's connection was idle or slow for too long"),
     }
@@ -176,9 +189,10 @@ async fn serve_http1(
 
 async fn serve_http2(
     entry: &Rc<Entry>,
-    io: Inbound,
+    mut io: Inbound,
     caller: Rc<Caller>,
 ) -> Option<hyper::Result<()>> {
+    io.count_frames(caller.worker.clock());
     let service = service_fn(move |request| handle(Rc::clone(&caller), request));
     let mut builder = http2::Builder::new(LocalExecutor);
     builder
@@ -204,6 +218,11 @@ async fn handle(
 }
 
 impl Caller {
+    /// What is told while a request waits for its body. Streams of HTTP/2 may be silent for as long as they like.
+    pub(crate) fn waits_for_body(&self) -> Option<Rc<Entry>> {
+        (self.version == Version::Http1).then(|| Rc::clone(&self.entry))
+    }
+
     fn busy(&self) -> Busy {
         self.entry.request_began();
         Busy(Rc::clone(&self.entry))

@@ -71,7 +71,9 @@ pub(crate) fn failure(failure: &Failure, upload: &Upload) -> Verdict {
         (None, Failure::Connect { .. } | Failure::ConnectTimeout { .. }) => {
             (Origin::Endpoint, Reached::Nothing, Refusal::Unreachable)
         }
-        (None, Failure::Full) => (Origin::Proxy, Reached::Nothing, Refusal::Overloaded),
+        (None, Failure::Full | Failure::Local { .. }) => {
+            (Origin::Proxy, Reached::Nothing, Refusal::Overloaded)
+        }
         (None, Failure::Unsent | Failure::Refused(_)) => {
             (Origin::Endpoint, Reached::Refused, Refusal::Reset)
         }

@@ -1,6 +1,9 @@
 //! Step 2: what does the caller speak? The first bytes tell. They are kept and read again by the protocol.
 
+use crate::clock::Clock;
 use crate::discovery::EndpointProtocol;
+use crate::flood::{Meter, Side};
+use crate::metrics::edge::{self, Peer};
 use crate::outbound::opaque::{self, Link};
 use crate::upstream::stream;
 use crate::worker::local::LocalService;
@@ -33,6 +36,8 @@ pub(crate) struct Inbound {
     first: [u8; PREFACE.len()],
     filled: usize,
     taken: usize,
+    /// Counts the frames of an HTTP/2 connection.
+    meter: Option<Box<(Meter, Clock)>>,
 }
 
 /// How long a silent caller is waited for before the endpoint is asked whether it speaks first. HTTP callers send their
@@ -195,12 +200,16 @@ const fn is_token(byte: u8) -> bool {
 
 impl Inbound {
     pub(crate) fn new(stream: TcpStream, entry: Rc<Entry>) -> Self {
-        Self { stream, entry, first: [0; PREFACE.len()], filled: 0, taken: 0 }
+        Self { stream, entry, first: [0; PREFACE.len()], filled: 0, taken: 0, meter: None }
     }
 
     /// Reads what the caller still sends and throws it away, until it has closed too. Closing over unread bytes makes the
-    /// kernel reset the connection, and the caller then loses the answer that it has not read yet. The roster ends it.
+    /// kernel reset the connection, and the caller then loses the answer that it has not read yet. The roster ends it. A
+    /// caller of HTTP/2 has been told to stop, and is not listened to any longer.
     fn linger(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        if self.meter.is_some() {
+            return Poll::Ready(Ok(()));
+        }
         self.entry.lingers();
         let mut thrown_away = [0; 4096];
         loop {
@@ -220,14 +229,13 @@ impl Inbound {
     fn seen(&self) -> &[u8] {
         self.first.get(..self.filled).unwrap_or_default()
     }
-}
 
-impl AsyncRead for Inbound {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<Result<()>> {
+    /// Counts frames from now on; for HTTP/2, before the first byte is read again.
+    pub(crate) fn count_frames(&mut self, clock: Clock) {
+        self.meter = Some(Box::new((Meter::new(Side::Server, clock.now()), clock)));
+    }
+
+    fn read_on(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
         if self.taken < self.filled {
             let rest = self.first.get(self.taken..self.filled).unwrap_or_default();
             let length = rest.len().min(buffer.remaining());
@@ -242,6 +250,44 @@ impl AsyncRead for Inbound {
         }
         read
     }
+
+    fn note_written(
+        &mut self,
+        written: Poll<Result<usize>>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        match written {
+            Poll::Ready(Ok(length)) => {
+                self.entry.wrote();
+                if let Some(metered) = &mut self.meter {
+                    metered.0.sent_of(slices, length);
+                }
+            }
+            Poll::Ready(Err(_)) => {}
+            Poll::Pending => self.entry.cannot_write(),
+        }
+        written
+    }
+}
+
+impl AsyncRead for Inbound {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<Result<()>> {
+        let before = buffer.filled().len();
+        std::task::ready!(self.read_on(cx, buffer))?;
+        if let Some(metered) = &mut self.meter {
+            let (meter, clock) = &mut **metered;
+            let fresh = buffer.filled().get(before..).unwrap_or_default();
+            meter.received(fresh, || clock.now()).map_err(|flood| {
+                edge::closed(Peer::Caller, flood.into());
+                std::io::Error::other(flood)
+            })?;
+        }
+        Poll::Ready(Ok(()))
+    }
 }
 
 impl AsyncWrite for Inbound {
@@ -250,7 +296,8 @@ impl AsyncWrite for Inbound {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.note_written(written, &[IoSlice::new(bytes)])
     }
 
     fn poll_write_vectored(
@@ -258,7 +305,8 @@ impl AsyncWrite for Inbound {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.note_written(written, slices)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Answers that the proxy makes itself. Each says why in `tidegate-reason`.
 
-use crate::metrics::Protocol;
+use crate::metrics::{Protocol, edge};
 use crate::outbound::body::response::ResponseBody;
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
@@ -74,7 +74,8 @@ impl Refusal {
         }
     }
 
-    const fn name(self) -> &'static str {
+    /// What `tidegate-reason` and the metrics say.
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Host => "bad_host",
             Self::TransferEncoding => "bad_transfer_encoding",
@@ -104,7 +105,7 @@ impl Refusal {
             Self::Timeout => "the endpoint did not answer in the time that the policy allows",
             Self::Protocol => "the endpoint's answer is not valid HTTP",
             Self::RequestBody => "the request body is malformed or ended early",
-            Self::Overloaded => "too many requests wait for the endpoint",
+            Self::Overloaded => "the proxy has no connections, descriptors or memory left",
         }
     }
 }
@@ -116,6 +117,7 @@ pub(crate) fn refuse(protocol: Protocol, refusal: Refusal) -> Response<ResponseB
         Protocol::Http1 | Protocol::Http2 => plain(refusal),
     };
     response.headers_mut().insert(REASON, HeaderValue::from_static(refusal.name()));
+    edge::refused(refusal as usize, refusal.name());
     response
 }
 

@@ -47,11 +47,27 @@ pub(crate) async fn straight(
 async fn within(limit: Duration, address: SocketAddr) -> Result<TcpStream, Failure> {
     let stream = match tokio::time::timeout(limit, TcpStream::connect(address)).await {
         Ok(Ok(stream)) => stream,
+        Ok(Err(source)) if is_local(&source) => return Err(Failure::Local { address, source }),
         Ok(Err(source)) => return Err(Failure::Connect { address, source }),
         Err(_elapsed) => return Err(Failure::ConnectTimeout { address, limit }),
     };
     prepare(&stream).map_err(|source| Failure::Connect { address, source })?;
     Ok(stream)
+}
+
+/// Whether a connection failed for want of something of ours: descriptors of the process or the system, ports, memory. That
+/// says nothing about the endpoint.
+pub(crate) fn is_local(error: &std::io::Error) -> bool {
+    const EMFILE: i32 = 24;
+    const ENFILE: i32 = 23;
+    const ENOBUFS: i32 = 105;
+    const ENOMEM: i32 = 12;
+    const EADDRNOTAVAIL: i32 = 99;
+    const EAGAIN: i32 = 11;
+    matches!(
+        error.raw_os_error(),
+        Some(EMFILE | ENFILE | ENOBUFS | ENOMEM | EADDRNOTAVAIL | EAGAIN)
+    )
 }
 
 fn prepare(stream: &TcpStream) -> std::io::Result<()> {

@@ -23,12 +23,22 @@ pub(crate) enum Failure {
     /// No answer came in the time that the policy allows.
     #[error("no answer in time")]
     TimedOut,
+    /// This machine has no descriptor, port or memory left for a connection.
+    #[error("no resources for a connection to {address}: {source}")]
+    Local { address: std::net::SocketAddr, source: std::io::Error },
     /// The endpoint says, or its GOAWAY implies, that it did not look at the request.
     #[error("the endpoint refused the stream: {0}")]
     Refused(hyper::Error),
     /// The connection failed while the request was under way.
     #[error("the connection failed: {error}")]
     Broken { error: hyper::Error, reused: bool },
+}
+
+impl Failure {
+    /// Whether it was for want of something that this process has used up.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self, Self::Local { .. })
+    }
 }
 
 /// A request that got no response headers.

@@ -23,6 +23,11 @@ const STREAMS_MAX: usize = 128;
 const STREAM_WINDOW: u32 = 128 * 1024;
 const CONNECTION_WINDOW: u32 = 128 * STREAM_WINDOW;
 
+/// Requests that may be taken back on one connection. Endpoints end a connection on which too many are (Envoy after 500 if
+/// these are more than half, nghttp2 after 1,000), and with it the requests of callers who did nothing. A connection is retired
+/// before, and early enough for all that is still under way on it: that ends there, what is new takes another one.
+const CANCELLED_MAX: u32 = 200;
+
 /// Connections per endpoint and worker.
 const CONNECTIONS_MAX: usize = 64;
 
@@ -43,6 +48,8 @@ pub(crate) struct Pool {
 struct Shared {
     sender: RefCell<SendRequest<RequestBody>>,
     streams: Cell<usize>,
+    /// Requests taken back.
+    cancelled: Cell<u32>,
     /// What the peer allows, as far as it said.
     allowed: Rc<Cell<usize>>,
     idle_since: Cell<Timestamp>,
@@ -52,6 +59,7 @@ struct Shared {
 #[derive(Debug)]
 pub(crate) struct Lease {
     shared: Rc<Shared>,
+    answered: bool,
 }
 
 impl Default for Pool {
@@ -116,7 +124,7 @@ impl Pool {
                 limit: to.connect_timeout,
             });
         }
-        self.connections.borrow_mut().retain(|shared| !shared.is_closed());
+        self.connections.borrow_mut().retain(|shared| !shared.is_closed() && !shared.is_retired());
         if self.connections.borrow().len() >= CONNECTIONS_MAX {
             return Err(Failure::Full);
         }
@@ -138,7 +146,7 @@ impl Pool {
         self.connections.borrow_mut().retain(|shared| {
             let idle =
                 shared.streams.get() == 0 && now.since(shared.idle_since.get()) >= IDLE_TIME * 10;
-            !shared.is_closed() && !idle
+            !shared.is_closed() && !shared.is_retired() && !idle
         });
     }
 
@@ -149,7 +157,8 @@ impl Pool {
 }
 
 async fn open(to: &Target<'_>) -> Result<Shared, Failure> {
-    let stream = dial::connect(to).await?;
+    let mut stream = dial::connect(to).await?;
+    stream.inner_mut().count_frames(to.clock);
     let mut builder = Builder::new(LocalExecutor);
     builder
         .timer(TokioTimer::new())
@@ -167,6 +176,7 @@ async fn open(to: &Target<'_>) -> Result<Shared, Failure> {
     Ok(Shared {
         sender: RefCell::new(sender),
         streams: Cell::new(0),
+        cancelled: Cell::new(0),
         allowed,
         idle_since: Cell::new(to.clock.now()),
     })
@@ -189,24 +199,31 @@ impl Shared {
         self.sender.borrow().is_closed()
     }
 
+    fn is_retired(&self) -> bool {
+        self.cancelled.get() >= CANCELLED_MAX
+    }
+
     fn has_room(&self) -> bool {
-        self.streams.get() < self.allowed.get() && !self.is_closed()
+        !self.is_retired() && self.streams.get() < self.allowed.get() && !self.is_closed()
     }
 }
 
 impl Lease {
     fn new(shared: &Rc<Shared>) -> Self {
         shared.streams.set(shared.streams.get() + 1);
-        Self { shared: Rc::clone(shared) }
+        Self { shared: Rc::clone(shared), answered: false }
     }
 
-    pub(crate) fn release(self, now: Timestamp) {
+    pub(crate) fn release(mut self, now: Timestamp) {
+        self.answered = true;
         self.shared.idle_since.set(now);
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.shared.streams.set(self.shared.streams.get().saturating_sub(1));
+        let Shared { streams, cancelled, .. } = &*self.shared;
+        streams.set(streams.get().saturating_sub(1));
+        cancelled.set(cancelled.get() + u32::from(!self.answered));
     }
 }

@@ -1,5 +1,8 @@
 //! An endpoint's socket that counts its bytes.
 
+use crate::clock::Clock;
+use crate::flood::{Meter, Side};
+use crate::metrics::edge::{self, Peer};
 use metrics::Counter;
 use socket2::SockRef;
 use std::io::{IoSlice, Result};
@@ -23,11 +26,13 @@ pub(crate) struct Counted {
     sent: Counter,
     received: Counter,
     any_received: bool,
+    /// Counts the frames of an HTTP/2 connection.
+    meter: Option<Box<(Meter, Clock)>>,
 }
 
 impl Counted {
     pub(crate) fn new(stream: TcpStream, (sent, received): (Counter, Counter)) -> Self {
-        Self { stream, sent, received, any_received: false }
+        Self { stream, sent, received, any_received: false, meter: None }
     }
 
     /// Waits until the peer said something. `false` when it closed the connection instead.
@@ -45,9 +50,21 @@ impl Counted {
         reset(&self.stream);
     }
 
-    fn count_sent(&self, written: Poll<Result<usize>>) -> Poll<Result<usize>> {
+    /// Counts frames from now on; for HTTP/2, before the first byte.
+    pub(crate) fn count_frames(&mut self, clock: Clock) {
+        self.meter = Some(Box::new((Meter::new(Side::Client, clock.now()), clock)));
+    }
+
+    fn count_sent(
+        &mut self,
+        written: Poll<Result<usize>>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
         if let Poll::Ready(Ok(length)) = written {
             self.sent.increment(length as u64);
+            if let Some(metered) = &mut self.meter {
+                metered.0.sent_of(slices, length);
+            }
         }
         written
     }
@@ -66,6 +83,14 @@ impl AsyncRead for Counted {
             self.any_received = true;
             self.received.increment(length as u64);
         }
+        if let Some(metered) = &mut self.meter {
+            let (meter, clock) = &mut **metered;
+            let fresh = buffer.filled().get(before..).unwrap_or_default();
+            meter.received(fresh, || clock.now()).map_err(|flood| {
+                edge::closed(Peer::Endpoint, flood.into());
+                std::io::Error::other(flood)
+            })?;
+        }
         read
     }
 }
@@ -77,7 +102,7 @@ impl AsyncWrite for Counted {
         bytes: &[u8],
     ) -> Poll<Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.count_sent(written)
+        self.count_sent(written, &[IoSlice::new(bytes)])
     }
 
     fn poll_write_vectored(
@@ -86,7 +111,7 @@ impl AsyncWrite for Counted {
         slices: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
-        self.count_sent(written)
+        self.count_sent(written, slices)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -1,6 +1,7 @@
 //! The connections of callers that one worker serves. One sweep a second finds those that are idle or slow for too long, so
 //! that no request sets a timer; the same list tells all of them to drain.
 
+use crate::metrics::edge::{self, Closed, Peer};
 use crate::outbound::detect::Version;
 use crate::tunnel::Watch;
 use balance::time::Timestamp;
@@ -9,11 +10,27 @@ use std::rc::Rc;
 use std::task::Waker;
 use std::time::Duration;
 
-/// A connection without a request is closed after this time.
-const IDLE_MAX: Duration = Duration::from_mins(2);
+/// How long callers may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// A connection without a request is closed after this time.
+    pub idle: Duration,
+    /// A request's header has to arrive whole in this time.
+    pub header: Duration,
+    /// A body of HTTP/1 that is waited for, or an answer that is not read, may stand still for this time.
+    pub stall: Duration,
+}
 
-/// A request's header has to arrive whole in this time.
-const HEADER_MAX: Duration = Duration::from_secs(10);
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            idle: Duration::from_mins(2),
+            header: Duration::from_secs(10),
+            // As Envoy's limit for idle streams: longer than anything that works pauses.
+            stall: Duration::from_mins(5),
+        }
+    }
+}
 
 /// A caller has this long to read the last answer and close, before its connection is closed over what it still sends.
 const LINGER_MAX: Duration = Duration::from_secs(1);
@@ -23,8 +40,9 @@ const LINGER_MAX: Duration = Duration::from_secs(1);
 const HALF_CLOSED_MAX: Duration = Duration::from_mins(1);
 
 /// The connections that one worker serves.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Roster {
+    patience: Patience,
     entries: RefCell<Vec<Option<Rc<Entry>>>>,
     free: RefCell<Vec<usize>>,
     open: Cell<usize>,
@@ -40,6 +58,12 @@ pub(crate) struct Entry {
     spoken: Cell<Spoken>,
     command: Cell<Option<Command>>,
     waker: RefCell<Option<Waker>>,
+    /// Whether an endpoint waits for more of a request's body.
+    body_wanted: Cell<bool>,
+    /// Whether the caller does not take what is to be written.
+    write_blocked: Cell<bool>,
+    /// Whether bytes passed since the last sweep.
+    moved: Cell<bool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +106,15 @@ pub(crate) struct Member<'a> {
 }
 
 impl Roster {
+    pub(crate) fn new(patience: Patience) -> Self {
+        Self {
+            patience,
+            entries: RefCell::default(),
+            free: RefCell::default(),
+            open: Cell::default(),
+        }
+    }
+
     pub(crate) fn join(&self) -> Member<'_> {
         let entry = Rc::new(Entry {
             phase: Cell::new(Phase::Idle),
@@ -90,6 +123,9 @@ impl Roster {
             spoken: Cell::new(Spoken::Unknown),
             command: Cell::new(None),
             waker: RefCell::new(None),
+            body_wanted: Cell::new(false),
+            write_blocked: Cell::new(false),
+            moved: Cell::new(false),
         });
         let mut entries = self.entries.borrow_mut();
         let index = self.free.borrow_mut().pop().unwrap_or_else(|| {
@@ -107,20 +143,36 @@ impl Roster {
         self.open.get() == 0
     }
 
-    /// Closes connections that are idle, or slow in sending a header, for too long.
+    /// Closes connections that are idle or slow for too long.
     pub(crate) fn sweep(&self, now: Timestamp) {
         self.each(|entry| {
-            let limit = match entry.phase.get() {
-                Phase::Idle => IDLE_MAX,
-                Phase::Header => HEADER_MAX,
-                Phase::Lingering => LINGER_MAX,
-                Phase::HalfClosed => HALF_CLOSED_MAX,
-                Phase::Busy => return,
+            let (limit, why) = match entry.phase.get() {
+                Phase::Idle => (self.patience.idle, Some(Closed::Idle)),
+                Phase::Header => (self.patience.header, Some(Closed::HeaderTimeout)),
+                Phase::Lingering => (LINGER_MAX, None),
+                Phase::HalfClosed => (HALF_CLOSED_MAX, Some(Closed::Idle)),
+                Phase::Busy if entry.stands_still() => (self.patience.stall, Some(Closed::Stalled)),
+                Phase::Busy => return entry.since.set(None),
             };
             match entry.since.get() {
                 None => entry.since.set(Some(now)),
-                Some(since) if now.since(since) >= limit => entry.tell(Command::Close),
+                Some(since) if now.since(since) >= limit => {
+                    if let Some(why) = why {
+                        edge::closed(Peer::Caller, why);
+                    }
+                    entry.tell(Command::Close);
+                }
                 Some(_) => {}
+            }
+        });
+    }
+
+    /// Closes connections without a request: their memory is needed.
+    pub(crate) fn close_idle(&self) {
+        self.each(|entry| {
+            if entry.phase.get() == Phase::Idle {
+                edge::closed(Peer::Caller, Closed::Overloaded);
+                entry.tell(Command::Close);
             }
         });
     }
@@ -170,9 +222,34 @@ impl Watch for Entry {
 impl Entry {
     /// Bytes arrived.
     pub(crate) fn received(&self) {
+        self.moved.set(true);
         if self.phase.get() == Phase::Idle {
             self.enter(Phase::Header);
         }
+    }
+
+    /// Bytes were written.
+    pub(crate) fn wrote(&self) {
+        self.moved.set(true);
+        self.write_blocked.set(false);
+    }
+
+    /// The caller takes no bytes at present.
+    pub(crate) fn cannot_write(&self) {
+        self.write_blocked.set(true);
+    }
+
+    /// Whether an endpoint waits for more of a request's body.
+    pub(crate) fn waits_for_body(&self, waits: bool) {
+        self.body_wanted.set(waits);
+    }
+
+    /// Whether nothing has moved since the last question though something should have. What is no HTTP has its own rules for
+    /// that.
+    fn stands_still(&self) -> bool {
+        self.spoken.get() != Spoken::Opaque
+            && !self.moved.replace(false)
+            && (self.body_wanted.get() || self.write_blocked.get())
     }
 
     pub(crate) fn speaks(&self, version: Version) {
@@ -209,6 +286,7 @@ impl Entry {
     pub(crate) fn request_ended(&self) {
         let left = self.requests.get().saturating_sub(1);
         self.requests.set(left);
+        self.body_wanted.set(false);
         if left == 0 && self.phase.get() == Phase::Busy {
             self.enter(Phase::Idle);
         }

@@ -10,6 +10,10 @@ use std::collections::BTreeMap;
 const LABELS: &[(&str, &str)] = &[
     ("tidegate_build_info", "program, version"),
     (
+        "tidegate_closed_connections_total",
+        "peer (caller, endpoint), reason (idle, header_timeout, stalled, bad_message, control_flood, reset_flood, overloaded)",
+    ),
+    (
         "tidegate_connections_total",
         "direction (outbound), service, src_zone, dst_zone, class (success, failure, cancelled, rejected)",
     ),
@@ -22,6 +26,10 @@ const LABELS: &[(&str, &str)] = &[
     ("tidegate_picks_total", "service, locality (local, remote), reason"),
     ("tidegate_pool_changes_total", "service, change (widen, narrow), reason"),
     ("tidegate_probes_total", "service, zone, reason (success, failure)"),
+    (
+        "tidegate_refused_requests_total",
+        "direction (outbound), reason: `tidegate-reason` of the answer",
+    ),
     ("tidegate_remote_endpoints_in_use", "service"),
     (
         "tidegate_request_duration_seconds",

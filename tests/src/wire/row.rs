@@ -54,6 +54,8 @@ pub struct Expected {
     pub answer_says: Vec<&'static str>,
     /// What the answer must not say anywhere.
     pub answer_lacks: Vec<&'static str>,
+    /// Whether the bytes reach the origin as they are, since they are no HTTP.
+    pub raw: bool,
     /// Whether the answer must end before its proper end.
     pub truncated: bool,
 }
@@ -137,6 +139,13 @@ impl Row {
         self
     }
 
+    /// The proxy does not take it for HTTP and passes the bytes on as they are: what the origin makes of it is its own matter.
+    #[must_use]
+    pub fn passed_on_raw(mut self) -> Self {
+        self.expected.raw = true;
+        self.refused(0)
+    }
+
     /// The status.
     #[must_use]
     pub fn status(mut self, status: u16) -> Self {
@@ -208,7 +217,8 @@ impl Expected {
         expect(status == self.status, format!("status {status}, not {}", self.status));
         let end = self.end.is_none_or(|end| end == outcome.end) && outcome.end != End::Silent;
         expect(end, format!("{:?}, not {:?}", outcome.end, self.end));
-        expect(outcome.junk.is_empty(), format!("the origin saw {:?}", outcome.junk));
+        let junk = outcome.junk.is_empty() != self.raw;
+        expect(junk, format!("the origin saw {:?}", outcome.junk));
         let requests = outcome.requests.len();
         expect(requests == self.requests, format!("{requests} requests, not {}", self.requests));
         expect(

@@ -3,6 +3,7 @@
 
 use crate::outbound::body::BodyError;
 use crate::outbound::limits;
+use crate::worker::roster::Entry;
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
@@ -44,6 +45,7 @@ struct Source {
     hold: Option<Hold>,
     /// Who waits for the next piece.
     waiting: Option<Waker>,
+    entry: Option<Rc<Entry>>,
     length: Option<u64>,
     attempt: u32,
     keep: bool,
@@ -82,7 +84,8 @@ pub(crate) enum Fault {
 
 impl Upload {
     /// Takes the caller's body; `keep` for a request that may be sent again.
-    pub(crate) fn new(incoming: Incoming, keep: bool) -> Self {
+    /// `entry` is told while the caller is waited for.
+    pub(crate) fn new(incoming: Incoming, keep: bool, entry: Option<Rc<Entry>>) -> Self {
         if incoming.is_end_stream() {
             return Self(None);
         }
@@ -92,6 +95,7 @@ impl Upload {
             incoming: Some(incoming),
             hold: None,
             waiting: None,
+            entry,
             length,
             attempt: 0,
             keep,
@@ -211,7 +215,11 @@ impl Source {
         let Some(incoming) = &mut self.incoming else {
             return Poll::Ready(Some(Err(BodyError::Superseded)));
         };
-        let Poll::Ready(polled) = Pin::new(incoming).poll_frame(cx) else {
+        let polled = Pin::new(incoming).poll_frame(cx);
+        if let Some(entry) = &self.entry {
+            entry.waits_for_body(polled.is_pending());
+        }
+        let Poll::Ready(polled) = polled else {
             self.wait(cx);
             return Poll::Pending;
         };

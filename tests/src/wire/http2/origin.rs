@@ -22,6 +22,10 @@ struct State {
     script: Option<Script>,
     requests: usize,
     connections: usize,
+    /// Streams that may be reset on one connection before it is ended, as strict servers do.
+    resets_max: Option<usize>,
+    /// Connections ended for that, after a request of a good caller was served on them.
+    ended: usize,
 }
 
 impl std::fmt::Debug for State {
@@ -54,6 +58,16 @@ impl Origin {
         state.requests = 0;
     }
 
+    /// Ends a connection after that many resets from now on.
+    pub fn bear_resets(&self, max: usize) {
+        self.state.lock().resets_max = Some(max);
+    }
+
+    /// Connections that it ended because of resets.
+    pub fn ended(&self) -> usize {
+        self.state.lock().ended
+    }
+
     /// Requests since then.
     pub fn requests(&self) -> usize {
         self.state.lock().requests
@@ -79,9 +93,17 @@ fn serve(stream: TcpStream, state: &Mutex<State>) {
     if !peer.skip(PREFACE.len()) || !peer.write(&frame(kind::SETTINGS, 0, 0, &[])) {
         return;
     }
-    let mut open = Vec::new();
+    let (mut open, mut resets) = (Vec::new(), 0);
     while let Some(frame) = peer.frame() {
         let stream = frame.stream;
+        if frame.kind == kind::RST_STREAM {
+            resets += 1;
+            let mut state = state.lock();
+            if state.resets_max.is_some_and(|max| resets > max) {
+                state.ended += 1;
+                return;
+            }
+        }
         let mut ended = frame.flags & END_STREAM != 0;
         if frame.kind == kind::HEADERS && !open.iter().any(|(known, _)| *known == stream) {
             let Some((fields, last)) = peer.header_list(frame) else { return };

@@ -143,7 +143,8 @@ fn heads() -> Vec<Row> {
         Row::new("lines-end-in-bare-lf", "GET / HTTP/1.1\nHost: wire\nname: x\n\n")
             .says(&["name: x"]),
         Row::new("empty-line-before-request", "\r\nGET / HTTP/1.1\r\nHost: wire\r\n\r\n"),
-        Row::new("space-before-request-line", " GET / HTTP/1.1\r\nHost: wire\r\n\r\n").refused(0),
+        Row::new("space-before-request-line", " GET / HTTP/1.1\r\nHost: wire\r\n\r\n")
+            .passed_on_raw(),
         Row::new("two-spaces-in-request-line", "GET  / HTTP/1.1\r\nHost: wire\r\n\r\n")
             .refused(400),
         Row::new("space-in-target", "GET /a b HTTP/1.1\r\nHost: wire\r\n\r\n").refused(400),
@@ -152,8 +153,11 @@ fn heads() -> Vec<Row> {
         Row::new("no-version", "GET /\r\n\r\n").refused(400),
         Row::new("method-in-small-letters", "get / HTTP/1.1\r\nHost: wire\r\n\r\n")
             .says(&["get / HTTP/1.1"]),
-        Row::new("bytes-that-are-no-http", "\x16\x03\x01\x02\x00\x01\x00\x01\u{fc}\x03\x03")
-            .refused(0),
+        Row::new(
+            "bytes-that-are-no-http",
+            "\x16\x03\x01\x02\x00\x01\x00\x01\u{fc}\x03\x03\r\n\r\n",
+        )
+        .passed_on_raw(),
     ]
 }
 

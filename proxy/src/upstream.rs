@@ -46,7 +46,7 @@ impl Connections {
     pub(crate) async fn send(
         &self,
         to: &dial::Target<'_>,
-        request: Request<RequestBody>,
+        request: Box<Request<RequestBody>>,
         reuse: Reuse,
     ) -> Result<(Response<Incoming>, Lease), Failed> {
         if request.version() == Version::HTTP_2 {

@@ -1,6 +1,8 @@
 //! Workers: threads that serve connections, each with its own listeners, runtime and connections to endpoints, so that
 //! nothing on the path of a request is shared but the balancers.
 
+#[cfg(test)]
+mod allocations;
 pub(crate) mod local;
 pub mod roster;
 

@@ -1,6 +1,6 @@
 //! The load generators and what they say at their end.
 
-mod h2load;
+pub(crate) mod h2load;
 mod oha;
 mod wrk;
 
@@ -22,6 +22,8 @@ pub(crate) enum Load {
     Grpc { connections: u32, streams: u32 },
     /// oha at a fixed rate; a late answer counts from when it should have been asked for.
     Fixed { rate: u32 },
+    /// wrk over services named `s0`, `s1` and so on, in turn.
+    Services { connections: u32, services: u32 },
 }
 
 /// What a load generator measured.
@@ -51,6 +53,9 @@ impl Load {
         match self {
             Self::Http1 { connections } => {
                 wrk::parse(&output(wrk::command(address, connections, seconds))?)
+            }
+            Self::Services { connections, services } => {
+                wrk::parse(&wrk::over_services(address, connections, services, seconds)?)
             }
             Self::Http2 { connections, streams } => {
                 h2load::measure(address, connections, streams, seconds, None)

@@ -5,6 +5,8 @@
 //! to Envoy of the same run.
 
 mod arguments;
+mod counts;
+mod growth;
 mod load;
 mod memory;
 mod peer;

@@ -8,6 +8,7 @@ mod tidegate;
 use crate::arguments::ProxyOptions;
 use crate::process::{Process, free_address};
 use anyhow::Context as _;
+use std::ffi::OsString;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -52,6 +53,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) endpoints: &'a [SocketAddr],
     pub(crate) speaks: Speaks,
     pub(crate) directory: &'a Path,
+    /// More than one: services `s0`, `s1` and so on with the same endpoints, told apart by `Host`.
+    pub(crate) services: u32,
 }
 
 /// A running peer.
@@ -60,6 +63,8 @@ pub(crate) struct Running {
     pub(crate) peer: Peer,
     pub(crate) address: SocketAddr,
     pub(crate) process: Option<Process>,
+    /// The second proxy of two in a row.
+    pub(crate) behind: Option<Process>,
 }
 
 impl Peer {
@@ -114,27 +119,47 @@ impl Peer {
         directory: &Path,
     ) -> anyhow::Result<Running> {
         let directory = directory.join(format!("{}-{speaks:?}", self.name()));
-        fs::create_dir_all(&directory)?;
-        let setup = Setup { listen: free_address()?, endpoints, speaks, directory: &directory };
+        let listen = free_address()?;
+        let setup = Setup { listen, endpoints, speaks, directory: &directory, services: 1 };
+        self.start_as(options, &setup, &[])
+    }
+
+    /// Starts it in a given setup, under the control of another program if one is named.
+    pub(crate) fn start_as(
+        self,
+        options: &ProxyOptions,
+        setup: &Setup<'_>,
+        under: &[OsString],
+    ) -> anyhow::Result<Running> {
+        let Setup { listen, directory, .. } = *setup;
+        fs::create_dir_all(directory)?;
         let command = match self {
             Self::Direct => {
-                let address = *endpoints.first().context("no endpoint")?;
-                return Ok(Running { peer: self, address, process: None });
+                let address = *setup.endpoints.first().context("no endpoint")?;
+                return Ok(Running { peer: self, address, process: None, behind: None });
             }
-            Self::Relay => forwarder("relay", &setup)?,
-            Self::Hyper => forwarder("hyper", &setup)?,
-            Self::Tidegate => tidegate::command(&options.tidegate, &setup)?,
-            Self::Envoy => envoy::command(&options.envoy, &setup)?,
-            Self::Haproxy => haproxy::command(&setup)?,
-            Self::Nginx => nginx::command(&setup)?,
+            Self::Relay => forwarder("relay", setup)?,
+            Self::Hyper => forwarder("hyper", setup)?,
+            Self::Tidegate => tidegate::command(&options.tidegate, setup)?,
+            Self::Envoy => envoy::command(&options.envoy, setup)?,
+            Self::Haproxy => haproxy::command(setup)?,
+            Self::Nginx => nginx::command(setup)?,
         };
         let log = directory.join("log");
-        let mut process = Process::start(command, &log)?;
-        let listens = process.wait_listening(setup.listen);
+        let mut process = Process::start(controlled(command, under), &log)?;
+        let listens = process.wait_listening(listen);
         listens
             .with_context(|| format!("{} does not start, see {}", self.name(), log.display()))?;
-        Ok(Running { peer: self, address: setup.listen, process: Some(process) })
+        Ok(Running { peer: self, address: listen, process: Some(process), behind: None })
     }
+}
+
+/// The same command with another program before it.
+fn controlled(command: Command, under: &[OsString]) -> Command {
+    let [program, arguments @ ..] = under else { return command };
+    let mut outer = Command::new(program);
+    outer.args(arguments).arg(command.get_program()).args(command.get_args());
+    outer
 }
 
 /// One of this program's own reference proxies.

@@ -81,6 +81,15 @@ impl Process {
         Ok(sum)
     }
 
+    /// Asks the program to end, and waits until it has; with a program in control of another, the controlled one is asked.
+    pub(crate) fn end(mut self) -> anyhow::Result<()> {
+        let id = family(self.id()).last().copied().unwrap_or_else(|| self.id());
+        let asked = Command::new("kill").arg("-TERM").arg(id.to_string()).status()?;
+        anyhow::ensure!(asked.success(), "cannot end process {id}");
+        self.child.wait()?;
+        Ok(())
+    }
+
     /// Resident memory of the process and its children, in KiB.
     pub(crate) fn resident_kib(&self) -> u64 {
         let resident = |id: u32| {

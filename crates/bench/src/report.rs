@@ -1,5 +1,7 @@
 //! Tables for people, JSON for programs, and the verdict on the budget.
 
+use crate::counts::Counts;
+use crate::growth::Growth;
 use crate::load::Measured;
 use crate::memory::Memory;
 use crate::peer::Peer;
@@ -23,6 +25,15 @@ pub(crate) struct Row {
     pub(crate) work: &'static str,
     pub(crate) peer: Peer,
     pub(crate) samples: Vec<Sample>,
+}
+
+/// All that one run measured.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Measurements {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) memory: Vec<Memory>,
+    pub(crate) counts: Vec<Counts>,
+    pub(crate) growth: Vec<Growth>,
 }
 
 /// Smallest, middle and largest of several figures.
@@ -142,11 +153,47 @@ fn lines(lines: impl Iterator<Item = String>) -> String {
     lines.map(|line| line + "\n").collect()
 }
 
-/// Memory of all peers on standard output.
-pub(crate) fn print_memory(memory: &[Memory]) {
-    if !memory.is_empty() {
-        say(&format!("\n{}", memory_table(memory)));
+/// What is not about one kind of work, on standard output.
+pub(crate) fn print_rest(result: &Measurements) {
+    for table in rest(result) {
+        say(&format!("\n{table}"));
     }
+}
+
+fn rest(result: &Measurements) -> impl Iterator<Item = String> {
+    let Measurements { memory, counts, growth, .. } = result;
+    [
+        (!memory.is_empty()).then(|| memory_table(memory)),
+        (!counts.is_empty()).then(|| counts_table(counts)),
+        (!growth.is_empty()).then(|| growth_table(growth)),
+    ]
+    .into_iter()
+    .flatten()
+}
+
+fn counts_table(counts: &[Counts]) -> String {
+    let head = "| counted for one HTTP/1.1 request | user instructions, 64 connections | system calls, 1 connection | system calls, 64 connections |";
+    let line = |row: &Counts| {
+        let [one, many] = row.calls;
+        format!("| {} | {:.0} | {one:.2} | {many:.2} |", row.peer.name(), row.instructions)
+    };
+    lines([head.to_owned(), rule(4)].into_iter().chain(counts.iter().map(line)))
+}
+
+fn growth_table(growth: &[Growth]) -> String {
+    let head = "| endpoints of a service | services | connections | CPU µs/request | requests/s | RSS MiB |";
+    let line = |row: &Growth| {
+        format!(
+            "| {} | {} | {} | {:.1} | {:.0} | {:.1} |",
+            row.endpoints,
+            row.services,
+            row.connections,
+            row.cpu_us_per_request,
+            row.per_second,
+            row.rss_kib as f64 / 1024.0
+        )
+    };
+    lines([head.to_owned(), rule(6)].into_iter().chain(growth.iter().map(line)))
 }
 
 fn memory_table(memory: &[Memory]) -> String {
@@ -168,7 +215,8 @@ fn memory_table(memory: &[Memory]) -> String {
 }
 
 /// What holds of the budget.
-pub(crate) fn verdicts(rows: &[Row], memory: &[Memory]) -> Vec<Verdict> {
+pub(crate) fn verdicts(result: &Measurements) -> Vec<Verdict> {
+    let Measurements { rows, memory, counts, .. } = result;
     let mut verdicts = Vec::new();
     let row = |work: &str, peer: Peer| rows_of(work, rows).find(|row| row.peer == peer).cloned();
     for work in &work::ALL {
@@ -204,6 +252,17 @@ pub(crate) fn verdicts(rows: &[Row], memory: &[Memory]) -> Vec<Verdict> {
             own.after_burst as f64 / own.before_burst as f64,
         ));
     }
+    let counted = |peer: Peer| counts.iter().find(|row| row.peer == peer);
+    if let (Some(own), Some(hyper)) = (counted(Peer::Tidegate), counted(Peer::Hyper)) {
+        verdicts.push(at_most("user instructions of a request", 35_000.0, own.instructions));
+        for (connections, own, hyper) in
+            [(1, own.calls[0], hyper.calls[0]), (64, own.calls[1], hyper.calls[1])]
+        {
+            let what =
+                format!("system calls of a request to bare hyper's, {connections} connections");
+            verdicts.push(at_most(&what, 1.05, own / hyper));
+        }
+    }
     verdicts
 }
 
@@ -236,7 +295,8 @@ fn verdict_table(verdicts: &[Verdict]) -> String {
 }
 
 /// Writes every row: medians, and the spread of the ratio to Envoy.
-pub(crate) fn write_json(file: &Path, rows: &[Row], memory: &[Memory]) -> anyhow::Result<()> {
+pub(crate) fn write_json(file: &Path, result: &Measurements) -> anyhow::Result<()> {
+    let Measurements { rows, memory, counts, growth } = result;
     let row_json = |row: &Row| {
         let median = |spread: Option<Spread>| spread.map(|spread| spread.median);
         let measured = |figure: fn(&Measured) -> Option<f64>| {
@@ -266,9 +326,23 @@ pub(crate) fn write_json(file: &Path, rows: &[Row], memory: &[Memory]) -> anyhow
             "rest_seconds": row.rest_seconds,
         })
     };
+    let counts_json = |row: &Counts| {
+        let [one, many] = row.calls;
+        serde_json::json!({
+            "proxy": row.peer.name(), "instructions": row.instructions, "system_calls_1": one, "system_calls_64": many,
+        })
+    };
+    let growth_json = |row: &Growth| {
+        serde_json::json!({
+            "endpoints": row.endpoints, "services": row.services, "connections": row.connections,
+            "cpu_us_per_request": row.cpu_us_per_request, "requests_per_second": row.per_second, "rss_kib": row.rss_kib,
+        })
+    };
     let all = serde_json::json!({
         "rows": rows.iter().map(row_json).collect::<Vec<_>>(),
         "memory": memory.iter().map(memory_json).collect::<Vec<_>>(),
+        "counts": counts.iter().map(counts_json).collect::<Vec<_>>(),
+        "growth": growth.iter().map(growth_json).collect::<Vec<_>>(),
     });
     fs::write(file, serde_json::to_string_pretty(&all)?)
         .with_context(|| format!("cannot write {}", file.display()))
@@ -278,8 +352,7 @@ pub(crate) fn write_json(file: &Path, rows: &[Row], memory: &[Memory]) -> anyhow
 pub(crate) fn write_markdown(
     file: &Path,
     machine: &str,
-    rows: &[Row],
-    memory: &[Memory],
+    result: &Measurements,
     verdicts: &[Verdict],
 ) -> anyhow::Result<()> {
     let mut text = format!(
@@ -288,13 +361,14 @@ pub(crate) fn write_markdown(
         verdict_table(verdicts)
     );
     for work in &work::ALL {
-        if rows_of(work.name, rows).next().is_some() {
-            text.push_str(&table_of(work.name, rows));
+        if rows_of(work.name, &result.rows).next().is_some() {
+            text.push_str(&table_of(work.name, &result.rows));
             text.push('\n');
         }
     }
-    if !memory.is_empty() {
-        text.push_str(&memory_table(memory));
+    for table in rest(result) {
+        text.push_str(&table);
+        text.push('\n');
     }
     replace_between(file, "bench proxy", &text)
 }
@@ -347,9 +421,13 @@ mod tests {
 
     #[test]
     fn a_missed_budget_is_called_missed() {
-        let missed = verdicts(&[row(Peer::Tidegate, &[40.0]), row(Peer::Envoy, &[100.0])], &[]);
+        let of = |own: f64| {
+            let rows = vec![row(Peer::Tidegate, &[own]), row(Peer::Envoy, &[100.0])];
+            verdicts(&Measurements { rows, ..Measurements::default() })
+        };
+        let missed = of(40.0);
         assert!(verdict_table(&missed).contains("| ≤ 0.38 | 0.40 | **missed** |"));
-        let held = verdicts(&[row(Peer::Tidegate, &[30.0]), row(Peer::Envoy, &[100.0])], &[]);
+        let held = of(30.0);
         assert!(verdict_table(&held).contains("| ≤ 0.38 | 0.30 | holds |"));
     }
 }

@@ -2,11 +2,11 @@
 
 use crate::arguments::ProxyOptions;
 use crate::load::Measured;
-use crate::memory;
 use crate::peer::{Peer, Running};
-use crate::process::{Process, free_address};
-use crate::report::{self, Row, Sample};
+use crate::process::{Process, Usage, free_address};
+use crate::report::{self, Measurements, Row, Sample};
 use crate::work::{self, Work};
+use crate::{counts, growth, memory};
 use anyhow::{Context as _, bail};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,8 @@ pub(crate) fn run(options: &ProxyOptions) -> anyhow::Result<()> {
     let peers = chosen_peers(options)?;
     let directory = PathBuf::from("target/bench");
     std::fs::create_dir_all(&directory).context("cannot make target/bench")?;
+    // Absolute, since nginx reads what it includes relative to a folder of its own.
+    let directory = directory.canonicalize()?;
     let machine = report::machine(
         &peers.iter().map(|peer| (*peer, peer.version(options))).collect::<Vec<_>>(),
     );
@@ -27,19 +29,22 @@ pub(crate) fn run(options: &ProxyOptions) -> anyhow::Result<()> {
         rows.extend(measure_work(options, work, &peers, &endpoints.addresses, &directory)?);
         report::print_work(work, &rows);
     }
-    let memory = if options.work.is_none() {
-        memory::measure(options, &peers, &endpoints.addresses, &directory)?
-    } else {
-        Vec::new()
-    };
-    report::print_memory(&memory);
-    let verdicts = report::verdicts(&rows, &memory);
+    let mut result = Measurements { rows, ..Measurements::default() };
+    if options.work.is_none() {
+        result.memory = memory::measure(options, &peers, &endpoints.addresses, &directory)?;
+        result.counts = counts::count(options, &peers, &endpoints.addresses, &directory)?;
+        if !options.quick && peers.contains(&Peer::Tidegate) {
+            result.growth = growth::measure(options, &directory)?;
+        }
+    }
+    report::print_rest(&result);
+    let verdicts = report::verdicts(&result);
     report::print_verdicts(&verdicts);
     if let Some(file) = &options.json {
-        report::write_json(file, &rows, &memory)?;
+        report::write_json(file, &result)?;
     }
     if let Some(file) = &options.report {
-        report::write_markdown(file, &machine, &rows, &memory, &verdicts)?;
+        report::write_markdown(file, &machine, &result, &verdicts)?;
     }
     Ok(())
 }
@@ -98,7 +103,7 @@ fn measure_work(
     let mut rows = Vec::new();
     let mut running = Vec::new();
     for peer in peers.iter().filter(|peer| work.suits(**peer)) {
-        running.push(peer.start(options, endpoints, work.speaks, directory)?);
+        running.push(start(options, work, *peer, endpoints, directory)?);
         rows.push(Row { work: work.name, peer: *peer, samples: Vec::new() });
     }
     for peer in &running {
@@ -122,16 +127,44 @@ fn measure_work(
     Ok(rows)
 }
 
+/// One proxy, or two in a row.
+fn start(
+    options: &ProxyOptions,
+    work: &Work,
+    peer: Peer,
+    endpoints: &[SocketAddr],
+    directory: &Path,
+) -> anyhow::Result<Running> {
+    if !work.two {
+        return peer.start(options, endpoints, work.speaks, directory);
+    }
+    let behind = peer.start(options, endpoints, work.speaks, &directory.join("behind"))?;
+    let first = peer.start(options, &[behind.address], work.speaks, directory)?;
+    Ok(Running { behind: behind.process, ..first })
+}
+
+impl Running {
+    /// What all its processes have used so far.
+    fn usage(&self) -> anyhow::Result<Usage> {
+        let mut sum = Usage::default();
+        for process in self.process.iter().chain(&self.behind) {
+            let used = process.usage()?;
+            sum.cpu_ns += used.cpu_ns;
+            sum.switches += used.switches;
+        }
+        Ok(sum)
+    }
+}
+
 fn sample(
     options: &ProxyOptions,
     work: &Work,
     peer: &Running,
     seconds: u32,
 ) -> anyhow::Result<Sample> {
-    let usage = |peer: &Running| peer.process.as_ref().map(Process::usage).transpose();
-    let before = usage(peer)?.unwrap_or_default();
+    let before = peer.usage()?;
     let measured: Measured = work.load.run(options, peer.address, seconds)?;
-    let after = usage(peer)?.unwrap_or_default();
+    let after = peer.usage()?;
     if measured.requests == 0 {
         bail!("no request was answered with success");
     }

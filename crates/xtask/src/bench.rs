@@ -41,12 +41,13 @@ pub(crate) fn run(what: &Bench) -> anyhow::Result<ExitCode> {
 }
 
 /// The peers and the loads.
-const PEERS: [Tool; 5] = [
+const PEERS: [Tool; 6] = [
     Tool { program: "haproxy", package: "haproxy" },
     Tool { program: "nginx", package: "nginx" },
     Tool { program: "wrk", package: "wrk" },
     Tool { program: "h2load", package: "nghttp2-client" },
     Tool { program: "valgrind", package: "valgrind" },
+    Tool { program: "strace", package: "strace" },
 ];
 
 fn proxy(arguments: &[String]) -> anyhow::Result<ExitCode> {

@@ -258,3 +258,19 @@ impl<C: Future, D: Fn(Pin<&mut C>)> Future for Governed<'_, C, D> {
         this.connection.poll(cx).map(Some)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a request holds while it waits. It is copied a few times at its start, and each stream of an HTTP/2 connection
+    /// has one of its own.
+    #[test]
+    fn the_future_of_a_request_is_small() {
+        fn size<A, B, F>(_: fn(A, B) -> F) -> usize {
+            size_of::<F>()
+        }
+        let size = size(handle);
+        assert!(size <= 2400, "{size} bytes");
+    }
+}

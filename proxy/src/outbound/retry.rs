@@ -80,12 +80,12 @@ impl Replay {
     }
 
     /// The request once more, if head and body are still there.
-    pub(crate) fn request(&self, protocol: EndpointProtocol) -> Option<Request<RequestBody>> {
+    pub(crate) fn request(&self, protocol: EndpointProtocol) -> Option<Box<Request<RequestBody>>> {
         let saved = self.saved.as_ref()?;
         if !is_spoken(saved.version, protocol) || !self.upload.replayable() {
             return None;
         }
-        let mut request = Request::new(self.upload.body());
+        let mut request = Box::new(Request::new(self.upload.body()));
         *request.method_mut() = saved.method.clone();
         *request.uri_mut() = saved.uri.clone();
         *request.version_mut() = saved.version;
@@ -131,7 +131,7 @@ pub(crate) fn next(
     attempted: &mut Attempted,
     replay: &Replay,
     bounds: Bounds,
-) -> Option<(Rc<LocalEndpoint>, Request<RequestBody>)> {
+) -> Option<(Rc<LocalEndpoint>, Box<Request<RequestBody>>)> {
     if !is_wanted(&attempted.ended, bounds.rule) || attempted.count >= bounds.rule.attempts {
         return None;
     }
@@ -140,7 +140,7 @@ pub(crate) fn next(
         return None;
     }
     let protocol = attempted.endpoint.shared().protocol;
-    let again = attempted.unsent.take().map(|request| *request).or_else(|| {
+    let again = attempted.unsent.take().or_else(|| {
         let may = replay.idempotent() || attempted.ended.unprocessed();
         if may { replay.request(protocol) } else { None }
     });

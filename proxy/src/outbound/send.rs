@@ -27,7 +27,7 @@ const CHUNKED: HeaderValue = HeaderValue::from_static("chunked");
 pub(crate) async fn send(
     endpoint: &LocalEndpoint,
     timing: Timing,
-    request: Request<RequestBody>,
+    request: Box<Request<RequestBody>>,
     replay: &Replay,
 ) -> Result<(Response<Incoming>, Lease), Failed> {
     let limit = timing.limit.map(|limit| Box::pin(tokio::time::sleep(limit)));
@@ -37,7 +37,7 @@ pub(crate) async fn send(
 async fn attempt(
     endpoint: &LocalEndpoint,
     timing: Timing,
-    request: Request<RequestBody>,
+    request: Box<Request<RequestBody>>,
     replay: &Replay,
 ) -> Result<(Response<Incoming>, Lease), Failed> {
     let Timing { clock, connect_timeout, .. } = timing;
@@ -47,7 +47,7 @@ async fn attempt(
         Err(failed) => failed,
     };
     let again = match (failed.failure, failed.request) {
-        (Failure::Unsent, Some(request)) => *request,
+        (Failure::Unsent, Some(request)) => request,
         // What is no HTTP was sent by somebody: that is an answer, and not a connection that was just going away.
         (Failure::Broken { error, reused: true }, _) if !error.is_parse() => {
             match replay.request(endpoint.shared().protocol) {
@@ -57,7 +57,7 @@ async fn attempt(
         }
         (failure, request) => return Err(Failed { failure, request }),
     };
-    endpoint.connections().send(&to, again, Reuse::Fresh).await
+    Box::pin(endpoint.connections().send(&to, again, Reuse::Fresh)).await
 }
 
 /// What the clock and the policy say.
@@ -93,18 +93,19 @@ impl<T, F: Future<Output = Result<T, Failed>>> Future for Limited<F> {
     }
 }
 
-/// Makes a request's head fit for the version of HTTP in which the endpoint gets it.
+/// Makes a request's head fit for the version of HTTP in which the endpoint gets it. Boxed, since it is then handed through
+/// several futures, each of which would hold a place for it.
 pub(crate) fn fit(
     mut head: Parts,
     body: RequestBody,
     version: Version,
     memo: &Memo,
-) -> Request<RequestBody> {
+) -> Box<Request<RequestBody>> {
     match version {
         Version::Http1 => fit_http1(&mut head, &body, memo),
         Version::Http2 => fit_http2(&mut head, memo),
     }
-    Request::from_parts(head, body)
+    Box::new(Request::from_parts(head, body))
 }
 
 fn fit_http1(head: &mut Parts, body: &RequestBody, memo: &Memo) {

@@ -50,8 +50,8 @@ pub(crate) struct Failed {
 }
 
 impl Failed {
-    pub(crate) fn unsent(failure: Failure, request: Request<RequestBody>) -> Self {
-        Self { failure, request: Some(Box::new(request)) }
+    pub(crate) fn unsent(failure: Failure, request: Box<Request<RequestBody>>) -> Self {
+        Self { failure, request: Some(request) }
     }
 
     pub(crate) fn sent(failure: Failure) -> Self {

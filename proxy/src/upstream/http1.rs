@@ -45,7 +45,7 @@ pub(crate) struct Lease {
 pub(crate) async fn send(
     pool: &Rc<Pool>,
     to: &Target<'_>,
-    request: Request<RequestBody>,
+    request: Box<Request<RequestBody>>,
     reuse: Reuse,
 ) -> Result<(Response<Incoming>, super::Lease), Failed> {
     let idle = if reuse == Reuse::Idle { pool.take() } else { None };
@@ -57,12 +57,12 @@ pub(crate) async fn send(
             Err(failure) => return Err(Failed::unsent(failure, request)),
         },
     };
-    match sender.try_send_request(request).await {
+    match sender.try_send_request(*request).await {
         Ok(response) => {
             Ok((response, super::Lease::Http1(Lease { pool: Rc::clone(pool), sender })))
         }
         Err(mut failed) => match failed.take_message() {
-            Some(request) => Err(Failed::unsent(Failure::Unsent, request)),
+            Some(request) => Err(Failed::unsent(Failure::Unsent, Box::new(request))),
             None => Err(Failed::sent(Failure::Broken { error: failed.into_error(), reused })),
         },
     }

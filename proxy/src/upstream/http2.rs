@@ -77,7 +77,7 @@ impl Default for Pool {
 pub(crate) async fn send(
     pool: &Rc<Pool>,
     to: &Target<'_>,
-    request: Request<RequestBody>,
+    request: Box<Request<RequestBody>>,
     reuse: Reuse,
 ) -> Result<(Response<Incoming>, super::Lease), Failed> {
     let shared = if reuse == Reuse::Idle { pool.find() } else { None };
@@ -88,11 +88,11 @@ pub(crate) async fn send(
             Err(failure) => return Err(Failed::unsent(failure, request)),
         },
     };
-    let sending = lease.shared.sender.borrow_mut().try_send_request(request);
+    let sending = lease.shared.sender.borrow_mut().try_send_request(*request);
     match sending.await {
         Ok(response) => Ok((response, super::Lease::Http2(lease))),
         Err(mut failed) => match failed.take_message() {
-            Some(request) => Err(Failed::unsent(Failure::Unsent, request)),
+            Some(request) => Err(Failed::unsent(Failure::Unsent, Box::new(request))),
             None => Err(Failed::sent(blame(failed.into_error()))),
         },
     }

@@ -1,7 +1,7 @@
 //! h2load, one thread.
 
 use super::{Measured, output, wrk};
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use std::fs;
 use std::net::SocketAddr;
 use std::process::Command;
@@ -9,7 +9,7 @@ use std::process::Command;
 /// One gRPC message: not compressed, four bytes long.
 pub(super) const GRPC_MESSAGE: &[u8] = &[0, 0, 0, 0, 4, b'p', b'i', b'n', b'g'];
 
-/// Runs it for `seconds`, after one second of warm-up that h2load leaves out.
+/// Runs it for `seconds`.
 pub(super) fn measure(
     address: SocketAddr,
     connections: u32,
@@ -44,6 +44,20 @@ pub(super) fn measure(
         fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
     }
     parse(&text?)
+}
+
+/// Exactly `requests` requests by HTTP/1.1, for counting what each of them costs.
+pub(crate) fn exactly(address: SocketAddr, connections: u32, requests: u32) -> anyhow::Result<()> {
+    let mut command = Command::new("h2load");
+    command.args(["--h1", "-t", "1", "-c", &connections.to_string(), "-n", &requests.to_string()]);
+    command.arg(format!("http://{address}/"));
+    let measured = parse(&output(command)?)?;
+    ensure!(
+        measured.requests == u64::from(requests),
+        "{} of {requests} answered",
+        measured.requests
+    );
+    Ok(())
 }
 
 pub(super) fn parse(text: &str) -> anyhow::Result<Measured> {

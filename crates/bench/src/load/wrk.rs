@@ -1,7 +1,8 @@
 //! wrk, one thread.
 
-use super::Measured;
+use super::{Measured, output};
 use anyhow::Context as _;
+use std::fs;
 use std::net::SocketAddr;
 use std::process::Command;
 
@@ -18,6 +19,25 @@ pub(super) fn command(address: SocketAddr, connections: u32, seconds: u32) -> Co
     ]);
     command.arg(format!("http://{address}/"));
     command
+}
+
+/// Each request asks for the next service.
+pub(super) fn over_services(
+    address: SocketAddr,
+    connections: u32,
+    services: u32,
+    seconds: u32,
+) -> anyhow::Result<String> {
+    let script = std::env::temp_dir().join(format!("bench-{}-services.lua", std::process::id()));
+    let text = format!(
+        "local n = 0\nrequest = function()\n  n = (n + 1) % {services}\n  wrk.headers[\"Host\"] = \"s\" .. n\n  return wrk.format()\nend\n"
+    );
+    fs::write(&script, text).with_context(|| format!("cannot write {}", script.display()))?;
+    let mut command = command(address, connections, seconds);
+    command.arg("-s").arg(&script);
+    let text = output(command);
+    fs::remove_file(&script).with_context(|| format!("cannot remove {}", script.display()))?;
+    text
 }
 
 pub(super) fn parse(text: &str) -> anyhow::Result<Measured> {

@@ -25,15 +25,20 @@ fn topology(setup: &Setup<'_>) -> Result<String, std::fmt::Error> {
         Speaks::Http2 | Speaks::Grpc => "http2",
     };
     let mut text = format!(
-        "[proxy]\nzone = \"a\"\nregion = \"r1\"\n\n[[listener]]\naddress = \"{}\"\nservice = \"origin\"\n\n\
-         [[service]]\nname = \"origin\"\nprotocol = \"{protocol}\"\n",
+        "[proxy]\nzone = \"a\"\nregion = \"r1\"\n\n[[listener]]\naddress = \"{}\"\n",
         setup.listen
     );
-    for endpoint in setup.endpoints {
-        write!(
-            text,
-            "[[service.endpoint]]\naddress = \"{endpoint}\"\nzone = \"a\"\nregion = \"r1\"\n"
-        )?;
+    if setup.services == 1 {
+        writeln!(text, "service = \"s0\"")?;
+    }
+    for service in 0..setup.services {
+        writeln!(text, "[[service]]\nname = \"s{service}\"\nprotocol = \"{protocol}\"")?;
+        for endpoint in setup.endpoints {
+            write!(
+                text,
+                "[[service.endpoint]]\naddress = \"{endpoint}\"\nzone = \"a\"\nregion = \"r1\"\n"
+            )?;
+        }
     }
     Ok(text)
 }

@@ -1,4 +1,4 @@
-// Builds the Kubernetes API server that the tests talk to. Only `cargo xtask prepare kubernetes`
+// Builds the Kubernetes API server that the tests talk to. Only `cargo xtask test`
 // reads this file; no Go is needed to build or run Tidegate itself.
 module tidegate.io/tests/kubernetes
 

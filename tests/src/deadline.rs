@@ -32,6 +32,22 @@ pub fn until<T, E: Debug>(
     }
 }
 
+/// When something happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(Instant);
+
+impl Moment {
+    /// This one.
+    pub fn now() -> Self {
+        Self(Instant::now())
+    }
+
+    /// How long after `earlier`; nothing if it was before.
+    pub fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_duration_since(earlier.0)
+    }
+}
+
 /// Whether a time that was set is over.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline(Instant);

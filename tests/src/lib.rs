@@ -4,6 +4,7 @@
 //! [`curl`] or another real client, and reads [`metrics`] and [`proxy::Proxy::service`]. Everything ends with its value.
 #![expect(
     clippy::expect_used,
+    clippy::indexing_slicing,
     clippy::panic,
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -11,11 +12,14 @@
 )]
 
 pub mod backend;
+pub mod controller;
 pub mod curl;
 pub mod deadline;
 pub mod folder;
 pub mod grpc;
 pub mod http;
+pub mod kubernetes;
+pub mod listener;
 pub mod load;
 pub mod metrics;
 pub mod origin;

@@ -177,7 +177,7 @@ async fn answer(
     let (head, body) = request.into_parts();
     let body = body.collect().await?.to_bytes();
     let host = head.headers.get("host").and_then(|host| host.to_str().ok());
-    let host = host.or_else(|| head.uri.authority().map(hyper::http::uri::Authority::as_str));
+    let host = host.or_else(|| head.uri.authority().map(http::uri::Authority::as_str));
     let seen = Seen {
         method: head.method.to_string(),
         target: head.uri.to_string(),

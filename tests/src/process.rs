@@ -74,6 +74,18 @@ impl Process {
         line.split_whitespace().next().unwrap().parse().unwrap()
     }
 
+    /// Processor time that it has used, all threads together.
+    pub fn cpu(&self) -> Duration {
+        /// Linux counts in hundredths of a second for programs, whatever the kernel's own clock.
+        const TICKS_PER_SECOND: u64 = 100;
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap();
+        // After the name, which may hold anything, come the state and ten fields, then time in user and kernel mode.
+        let (_, fields) = stat.rsplit_once(')').unwrap();
+        let fields: Vec<&str> = fields.split_whitespace().collect();
+        let ticks: u64 = fields[11..13].iter().map(|field| field.parse::<u64>().unwrap()).sum();
+        Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND)
+    }
+
     /// Kills it as a crash would.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();

@@ -16,6 +16,11 @@ pub fn demo() -> PathBuf {
     own("demo")
 }
 
+/// The controller's program.
+pub fn controller() -> PathBuf {
+    own("tidegate-controller")
+}
+
 /// A program of the workspace, as fresh as the test.
 fn own(name: &str) -> PathBuf {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
@@ -45,6 +50,8 @@ fn folder() -> PathBuf {
         "-p",
         "proxy",
         "-p",
+        "controller",
+        "-p",
         "demo",
         "--profile",
         profile,
@@ -60,10 +67,20 @@ pub struct Missing(String);
 
 /// The Python that has the packages of `tests/grpc/requirements.txt`.
 pub fn python() -> Result<PathBuf, Missing> {
+    prepared("venv/bin/python", "Python with grpcio")
+}
+
+/// The Kubernetes API server that `tests/kubernetes/go.mod` names.
+pub fn api_server() -> Result<PathBuf, Missing> {
+    prepared("kube-apiserver", "the Kubernetes API server")
+}
+
+/// What no package manager of the system installs.
+fn prepared(path: &str, what: &str) -> Result<PathBuf, Missing> {
     let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/tools");
     let tools = std::env::var_os("TIDEGATE_TOOLS").map_or_else(|| default.into(), PathBuf::from);
-    let python = tools.join("venv/bin/python");
-    if python.exists() { Ok(python) } else { Err(Missing("Python with grpcio".to_owned())) }
+    let path = tools.join(path);
+    if path.exists() { Ok(path) } else { Err(Missing(what.to_owned())) }
 }
 
 /// A program in the search path.
@@ -76,9 +93,9 @@ pub fn tool(name: &str) -> Result<PathBuf, Missing> {
 
 /// The tool, or `None` after the skip was written down where `cargo xtask test` counts it. Without such a place a missing
 /// tool is a failure: a test that does nothing must not look like one that passed.
-pub fn or_skip(found: Result<PathBuf, Missing>) -> Option<PathBuf> {
+pub fn or_skip<T>(found: Result<T, Missing>) -> Option<T> {
     let missing = match found {
-        Ok(path) => return Some(path),
+        Ok(found) => return Some(found),
         Err(Missing(what)) => what,
     };
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
@@ -90,12 +107,12 @@ pub fn or_skip(found: Result<PathBuf, Missing>) -> Option<PathBuf> {
     None
 }
 
-/// The path of a tool; leaves the test when it is missing and that is allowed.
+/// A tool; leaves the test when it is missing and that is allowed.
 #[macro_export]
 macro_rules! need {
     ($found:expr) => {
         match $crate::programs::or_skip($found) {
-            Some(path) => path,
+            Some(found) => found,
             None => return,
         }
     };

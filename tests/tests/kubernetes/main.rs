@@ -1,0 +1,11 @@
+//! The controller against a real Kubernetes API server, with the rights that the chart gives it.
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "a test stops at its first surprise and says what it measured"
+)]
+
+mod follow;
+mod policies;
+mod trouble;
+mod view;

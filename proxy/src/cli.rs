@@ -1,5 +1,7 @@
 //! The command line. Every flag is an environment variable too; nothing else of the environment is read.
 
+use crate::discovery::controller::Pod;
+use crate::discovery::controller::connect::Address;
 use crate::overload::Overload;
 use crate::port_list::PortList;
 use crate::redirect::{self, RedirectArguments};
@@ -10,7 +12,7 @@ use crate::{why, worker};
 use api::names::{env, port};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use std::io::{self, Write as _};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -46,18 +48,41 @@ enum Command {
 pub struct RunArguments {
     /// Topology file: this proxy's place, its listeners, and the services with their endpoints and policies. It is read
     /// again whenever it changes; a file with mistakes leaves the last good one in force
-    #[arg(long, env = env::TOPOLOGY, value_name = "FILE", required = true)]
+    #[arg(long, env = env::TOPOLOGY, value_name = "FILE", required_unless_present = "controller")]
     pub topology: Option<PathBuf>,
 
-    /// Zone that this proxy stands in; goes before what the topology says
+    /// Controller that is asked for services, endpoints, zones and policies, in place of a topology file: https://HOST:PORT,
+    /// or http:// where the network is trusted, several with commas. All addresses of the name are replicas. While all are
+    /// away, what is known stays in force, and what is not known is passed on unbalanced
+    #[arg(long, env = env::CONTROLLER, value_name = "URL", value_delimiter = ',', conflicts_with = "topology")]
+    pub controller: Vec<Address>,
+
+    /// Certificate authority of the controller: PEM, or a file of it that is read again for each connection
+    #[arg(long, env = env::CONTROLLER_CA, value_name = "PEM", hide_env_values = true)]
+    pub controller_ca: Option<String>,
+
+    /// File with the token that proves to the controller which pod this is; read again for each connection, and never sent
+    /// in plain text to another machine
+    #[arg(long, env = env::CONTROLLER_TOKEN, value_name = "FILE")]
+    pub controller_token: Option<PathBuf>,
+
+    /// Pod that this proxy belongs to, for a controller that trusts it without a token
+    #[arg(long, env = env::POD, value_name = "NAMESPACE/NAME")]
+    pub pod: Option<Pod>,
+
+    /// Addresses to which the application's calls are brought, where a controller says what there is
+    #[arg(long, env = env::OUTBOUND, value_name = "ADDRESS", value_delimiter = ',', default_values_t = default_outbound())]
+    pub outbound: Vec<SocketAddr>,
+
+    /// Zone that this proxy stands in; goes before what the topology or the controller says
     #[arg(long, env = env::ZONE)]
     pub zone: Option<String>,
 
-    /// Region that this proxy stands in; goes before what the topology says
+    /// Region that this proxy stands in; goes before what the topology or the controller says
     #[arg(long, env = env::REGION)]
     pub region: Option<String>,
 
-    /// Node that this proxy stands on; goes before what the topology says
+    /// Node that this proxy stands on; goes before what the topology or the controller says
     #[arg(long, env = env::NODE)]
     pub node: Option<String>,
 
@@ -143,6 +168,14 @@ pub struct WhyArguments {
 
 fn default_admin() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port::ADMIN))
+}
+
+fn default_outbound() -> Vec<SocketAddr> {
+    // The kernel brings the calls of each family to its own loopback address.
+    vec![
+        SocketAddr::from((Ipv4Addr::LOCALHOST, port::OUTBOUND)),
+        SocketAddr::from((Ipv6Addr::LOCALHOST, port::OUTBOUND)),
+    ]
 }
 
 /// The whole program: reads the command line, does what it says and returns the exit status. 0: done; 1: failed; 2: told

@@ -1,6 +1,7 @@
 //! What discovery tells the data plane: plain data, no behaviour. A topology file ends in a [`World`], which is all there is; a
 //! controller's stream in [`Change`]s of what was asked for. The data plane knows nothing else about where services come from.
 
+pub mod controller;
 pub mod metrics;
 pub mod topology;
 pub mod watch;

@@ -1,19 +1,18 @@
 //! The proxy as a process: workers carry traffic on their own threads, everything else (discovery, balancer ticks, admin
 //! server, signals) runs on this one.
 
+mod source;
+
 use crate::admin;
 use crate::cli::RunArguments;
-use crate::clock::Clock;
-use crate::discovery::metrics::DiscoveryMetrics;
-use crate::discovery::watch::{self, TopologyFile};
-use crate::discovery::{self, ListenerSpec, Place, World};
+use crate::discovery::{self, ListenerSpec};
 use crate::drain::Signal;
-use crate::registry::Registry;
 use crate::worker::Workers;
 use anyhow::{Context as _, anyhow};
 use kit::admin::Readiness;
 use kit::metrics::{Build, Metrics};
 use kit::shutdown::Signals;
+use source::{Source, Started};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -34,40 +33,20 @@ pub enum Failure {
 pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     kit::log::init(&arguments.log_level, arguments.log_format)
         .map_err(|error| Failure::Told(error.into()))?;
-    let path =
-        arguments.topology.as_deref().ok_or_else(|| Failure::Told(anyhow!("no --topology")))?;
-    let (file, world) =
-        TopologyFile::open(path, place(arguments)).map_err(|error| Failure::Told(error.into()))?;
+    let source = Source::open(arguments).map_err(|error| Failure::Told(error.into()))?;
     let build = Build { program: "proxy", version: env!("CARGO_PKG_VERSION") };
     let metrics = Metrics::install(build).map_err(|error| Failure::Ran(error.into()))?;
     crate::metrics::describe();
     discovery::metrics::describe();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the runtime").map_err(Failure::Ran)?;
-    runtime.block_on(process(arguments, file, world, metrics)).map_err(Failure::Ran)
+    runtime.block_on(process(arguments, source, metrics)).map_err(Failure::Ran)
 }
 
-fn place(arguments: &RunArguments) -> Place {
-    // An empty variable is how manifests leave a value out.
-    let read =
-        |text: &Option<String>| text.as_deref().filter(|text| !text.is_empty()).map(Arc::from);
-    Place {
-        zone: read(&arguments.zone),
-        region: read(&arguments.region),
-        node: read(&arguments.node),
-    }
-}
-
-async fn process(
-    arguments: &RunArguments,
-    file: TopologyFile,
-    world: World,
-    metrics: Metrics,
-) -> anyhow::Result<()> {
+async fn process(arguments: &RunArguments, source: Source, metrics: Metrics) -> anyhow::Result<()> {
     let mut signals = Signals::listen().context("cannot listen to signals")?;
-    let registry =
-        Arc::new(Registry::new(Clock::start()).with_opaque_ports(arguments.opaque_ports.clone()));
-    registry.apply(&world);
+    let mut started = source.start(arguments);
+    let registry = Arc::clone(&started.registry);
 
     let readiness = Readiness::waiting("starting");
     let listener = TcpListener::bind(arguments.admin).await.with_context(|| {
@@ -75,35 +54,31 @@ async fn process(
     })?;
     tracing::info!(address = %listener.local_addr()?, "admin server listens");
     tokio::spawn(metrics.clone().upkeep());
-    tokio::spawn(admin::server(&registry, &readiness, metrics).serve(listener));
+    let shown = admin::Shown { registry: Arc::clone(&registry), status: started.status.clone() };
+    tokio::spawn(admin::server(shown, &readiness, metrics).serve(listener));
 
     let drain = Signal::default();
     let limits = arguments.limits();
     let workers = Workers::start_with(
         arguments.worker_count(),
         &registry,
-        &world.listeners,
+        &started.listeners,
         &drain,
         &limits,
     )?;
     let overload = Arc::clone(&limits.overload);
     tokio::spawn(async move { overload.watch().await });
-    announce(&world, &workers);
-    let ticked = Arc::clone(&registry);
-    tokio::spawn(async move { ticked.tick().await });
-    tokio::spawn(watch::watch(file, DiscoveryMetrics::default(), move |changed| {
-        registry.apply(changed);
-        if changed.listeners != world.listeners {
-            tracing::warn!(
-                "the topology's listeners changed: restart the proxy for that to take effect"
-            );
-        }
-    }));
-    readiness.ready();
+    announce(&started, &workers);
+    tokio::spawn(async move { registry.tick().await });
 
+    let running = async {
+        started.ready().await;
+        readiness.ready();
+        ended(&workers).await;
+    };
     tokio::select! {
         signal = signals.next() => tracing::info!(signal, grace = ?arguments.grace, "draining"),
-        () = ended(&workers) => return Err(anyhow!("all workers ended: see the log for their panics")),
+        () = running => return Err(anyhow!("all workers ended: see the log for their panics")),
     }
     readiness.not_ready("draining");
     drain.start(arguments.grace);
@@ -117,15 +92,15 @@ async fn process(
     Ok(())
 }
 
-fn announce(world: &World, workers: &Workers) {
-    let place = &world.place;
-    tracing::info!(zone = ?place.zone, region = ?place.region, services = world.services.len(), "tidegate-proxy started");
-    if place.zone.is_none() {
+fn announce(started: &Started, workers: &Workers) {
+    let place = started.registry.place();
+    tracing::info!(zone = ?place.zone, region = ?place.region, "tidegate-proxy started");
+    if place.zone.is_none() && started.status.is_none() {
         tracing::warn!(
             "this proxy's zone is not known: all zones are treated alike (set [proxy] zone or TIDEGATE_ZONE)"
         );
     }
-    for (ListenerSpec { kind, .. }, address) in world.listeners.iter().zip(&workers.addresses) {
+    for (ListenerSpec { kind, .. }, address) in started.listeners.iter().zip(&workers.addresses) {
         tracing::info!(%address, ?kind, "listening");
     }
 }

@@ -229,18 +229,11 @@ impl Service {
         }
     }
 
-    /// Whether requests, or bodies of their answers, are under way.
+    /// Whether requests, bodies of their answers, or connections are under way.
     pub(crate) fn is_busy(&self) -> bool {
-        let outstanding = {
-            let now = self.clock.now();
-            self.balancer
-                .lock()
-                .snapshot(now)
-                .endpoints
-                .iter()
-                .any(|seen| seen.outstanding > 0 || seen.connections > 0)
-        };
-        outstanding || self.state.load().present().any(|endpoint| endpoint.counts.open_bodies() > 0)
+        let balanced = self.balancer.lock().snapshot(self.clock.now()).endpoints;
+        balanced.iter().any(|seen| seen.outstanding > 0 || seen.connections > 0)
+            || self.state.load().present().any(|endpoint| endpoint.counts.open_bodies() > 0)
     }
 
     /// The service is gone: what was said about it in gauges is no longer so.

@@ -52,6 +52,24 @@ pub enum WhyError {
         /// What it knows.
         services: Vec<String>,
     },
+    /// The proxy knows several.
+    #[error("{name:?} may be any of {}: name one of them", .services.join(", "))]
+    Ambiguous {
+        /// What was asked for.
+        name: String,
+        /// What it may be.
+        services: Vec<String>,
+    },
+    /// The proxy passes it on as it is.
+    #[error("calls to {name:?} are passed on unbalanced ({reason}): {meaning}")]
+    NotBalanced {
+        /// What was asked for.
+        name: String,
+        /// The reason's name.
+        reason: String,
+        /// What it means.
+        meaning: &'static str,
+    },
     /// This process could not do its part.
     #[error("cannot ask: {0}")]
     Unable(#[source] std::io::Error),
@@ -76,19 +94,51 @@ pub fn ask(arguments: &WhyArguments) -> Result<String, WhyError> {
     let stranger =
         |error: serde_json::Error| WhyError::Stranger { address, reason: error.to_string() };
     let view: View = serde_json::from_slice(&json).map_err(stranger)?;
-    let Some(service) = view.services.iter().find(|service| named(service, &arguments.service))
-    else {
-        let services = view.services.into_iter().map(|service| service.name).collect();
-        return Err(WhyError::Unknown { address, name: arguments.service.clone(), services });
+    let asked = &arguments.service;
+    let found: Vec<&ServiceView> =
+        view.services.iter().filter(|service| named(&service.name, asked)).collect();
+    let service = match found.as_slice() {
+        [service] => *service,
+        [] => return Err(unknown(address, asked, &view)),
+        several => {
+            let services = several.iter().map(|service| service.name.clone()).collect();
+            return Err(WhyError::Ambiguous { name: asked.clone(), services });
+        }
     };
     if arguments.json {
         return serde_json::to_string_pretty(service).map(|text| text + "\n").map_err(stranger);
     }
-    Ok(text::explain(&view.proxy, service))
+    Ok(text::explain(&view.proxy, &view.discovery, service))
 }
 
-fn named(service: &ServiceView, name: &str) -> bool {
-    service.name.eq_ignore_ascii_case(name)
+/// Whether a service, which may be called `namespace/name:port`, is meant by what people write: all of it, or `name`,
+/// `name.namespace` or `namespace/name`, each with or without the port.
+fn named(service: &str, asked: &str) -> bool {
+    let same = |candidate: &str| candidate.eq_ignore_ascii_case(asked);
+    let Some((namespace, rest)) = service.split_once('/') else { return same(service) };
+    let name = rest.split_once(':').map_or(rest, |(name, _)| name);
+    let port = rest.strip_prefix(name).unwrap_or_default();
+    ["", port].iter().any(|port| {
+        same(&format!("{name}{port}"))
+            || same(&format!("{name}.{namespace}{port}"))
+            || same(&format!("{namespace}/{name}{port}"))
+    })
+}
+
+/// Nothing is balanced by that name: because it is called, but passed on, or because it was not called.
+fn unknown(address: SocketAddr, asked: &str, view: &View) -> WhyError {
+    let called = view.discovery.controller.iter().flat_map(|controller| &controller.destinations);
+    let mut passed = called.filter_map(|called| {
+        let host = called.destination.rsplit_once(':').map_or("", |(host, _)| host);
+        let named = [host, &called.destination].iter().any(|name| name.eq_ignore_ascii_case(asked));
+        called.passthrough.clone().filter(|_| named)
+    });
+    let name = asked.to_owned();
+    if let Some(reason) = passed.next() {
+        return WhyError::NotBalanced { name, meaning: words::of_passthrough(&reason), reason };
+    }
+    let services = view.services.iter().map(|service| service.name.clone()).collect();
+    WhyError::Unknown { address, name, services }
 }
 
 /// An address to listen on all interfaces is asked on this machine.
@@ -136,4 +186,22 @@ async fn fetch(address: SocketAddr) -> Result<Bytes, WhyError> {
     tokio::time::timeout(PATIENCE, exchange)
         .await
         .unwrap_or_else(|_elapsed| Err(nobody(format!("no answer within {PATIENCE:?}"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::named;
+
+    #[test]
+    fn services_of_a_cluster_are_found_as_people_write_them() {
+        for asked in
+            ["shop/cart:80", "cart", "Cart", "cart.shop", "shop/cart", "cart:80", "cart.shop:80"]
+        {
+            assert!(named("shop/cart:80", asked), "{asked}");
+        }
+        for asked in ["shop", "cart:8", "cart.till", "till/cart", "art", "80", ""] {
+            assert!(!named("shop/cart:80", asked), "{asked}");
+        }
+        assert!(named("web", "WEB") && !named("web", "web:80"));
+    }
 }

@@ -4,7 +4,8 @@ use api::policy::Policy;
 use proxy::admin::debug::{
     BandView, DecisionView, EndpointView, LatencyView, NumbersView, ProxyView, ServiceView,
 };
-use proxy::why::text::explain;
+use proxy::admin::discovery::{ControllerView, DiscoveryView};
+use proxy::why::text;
 
 fn numbers() -> NumbersView {
     NumbersView {
@@ -47,6 +48,7 @@ fn service() -> ServiceView {
         protocol: "http1".to_owned(),
         policy: Policy::default().spec(),
         policy_source: "topology".to_owned(),
+        policy_object: None,
         reason: "local".to_owned(),
         numbers: numbers(),
         load_band: BandView { signal: "normalized".to_owned(), low: 1.2, high: 1.5 },
@@ -70,6 +72,45 @@ fn proxy(zone: Option<&str>) -> ProxyView {
         node: None,
         version: "0.1.0".to_owned(),
     }
+}
+
+fn explain(proxy: &ProxyView, service: &ServiceView) -> String {
+    let discovery = DiscoveryView { source: "topology".to_owned(), controller: None };
+    text::explain(proxy, &discovery, service)
+}
+
+#[test]
+fn the_controller_and_the_policys_object_are_named() {
+    let web = ServiceView {
+        policy_source: "service_policy".to_owned(),
+        policy_object: Some("shop/web".to_owned()),
+        ..service()
+    };
+    let lines = |controller: ControllerView| {
+        let source = "controller".to_owned();
+        let discovery = DiscoveryView { source, controller: Some(controller) };
+        let text = text::explain(&proxy(Some("a")), &discovery, &web);
+        let told =
+            text.lines().filter(|line| line.starts_with("Policy") || line.starts_with("Source"));
+        told.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let connected = ControllerView {
+        stream: "connected".to_owned(),
+        seconds: 12.34,
+        replica: Some(([10, 0, 0, 7], 4280).into()),
+        stale_seconds: Some(0.0),
+        last_failure: None,
+        resyncs: 0,
+        destinations: Vec::new(),
+    };
+    insta::assert_debug_snapshot!(lines(connected.clone()));
+    let away = ControllerView {
+        stream: "disconnected".to_owned(),
+        replica: None,
+        last_failure: Some("no connection to 10.0.0.7:4280 within 1s".to_owned()),
+        ..connected
+    };
+    insta::assert_debug_snapshot!(lines(away));
 }
 
 #[test]

@@ -61,6 +61,10 @@ pub mod env {
     pub const CONTROLLER_CA: &str = "TIDEGATE_CONTROLLER_CA";
     /// File with the token that proves to the controller which pod this is.
     pub const CONTROLLER_TOKEN: &str = "TIDEGATE_CONTROLLER_TOKEN";
+    /// The pod that the proxy belongs to, where no token proves it.
+    pub const POD: &str = "TIDEGATE_POD";
+    /// Where the application's calls arrive.
+    pub const OUTBOUND: &str = "TIDEGATE_OUTBOUND";
     /// `true` for a gateway: route by `Host`, since it dials the addresses of pods.
     pub const INGRESS: &str = "TIDEGATE_INGRESS";
     /// Ports whose bytes are not looked at.

@@ -1,9 +1,10 @@
 //! `/debug/services`: everything that the proxy knows about its services, as JSON. Field names are a contract with users'
 //! scripts; `tidegate-proxy why` reads the same types back.
 
+use super::Shown;
+use super::discovery::DiscoveryView;
 use crate::endpoint::Endpoint;
 use crate::latency::Quantiles;
-use crate::registry::Registry;
 use crate::service::{Decision, ServiceSnapshot};
 use api::policy::spec::PolicySpec;
 use balance::endpoint::Locality;
@@ -19,6 +20,8 @@ use std::time::Duration;
 pub struct View {
     /// The proxy.
     pub proxy: ProxyView,
+    /// Where its services come from.
+    pub discovery: DiscoveryView,
     /// Its services, by name.
     pub services: Vec<ServiceView>,
 }
@@ -44,6 +47,9 @@ pub struct ServiceView {
     pub policy: PolicySpec,
     /// Where the policy came from.
     pub policy_source: String,
+    /// The object that holds it, `shop/cart`, if one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_object: Option<String>,
     /// Why the share is what it is.
     pub reason: String,
     /// The numbers behind it.
@@ -148,7 +154,8 @@ pub struct DecisionView {
 
 impl View {
     /// The state of all services now.
-    pub fn of(registry: &Registry) -> Self {
+    pub fn of(shown: &Shown) -> Self {
+        let registry = &shown.registry;
         let place = registry.place();
         let text = |name: Option<std::sync::Arc<str>>| name.map(|name| name.as_ref().to_owned());
         Self {
@@ -158,6 +165,7 @@ impl View {
                 node: text(place.node),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
             },
+            discovery: DiscoveryView::of(shown),
             services: registry
                 .services()
                 .iter()
@@ -178,6 +186,7 @@ impl ServiceView {
             protocol: settings.protocol.as_str().to_owned(),
             policy: settings.policy.spec(),
             policy_source: settings.policy_source.as_str().to_owned(),
+            policy_object: settings.policy_object.as_deref().map(str::to_owned),
             reason: snapshot.balancer.reason.as_str().to_owned(),
             numbers: snapshot.balancer.numbers.into(),
             load_band: BandView { signal: settings.policy.load.signal().to_owned(), low, high },

@@ -88,7 +88,8 @@ async fn serve(worker: Rc<Worker>, stream: TcpStream, kind: ListenerKind) {
         ListenerKind::Forward => Target::Host,
         ListenerKind::Outbound => match original::destination(&stream) {
             Ok(Some(address)) => Target::Address(address),
-            Ok(None) => return tracing::debug!("a caller dialled the proxy itself"),
+            // Nothing brought it here: the application itself, which knows the proxy (`HTTP_PROXY`).
+            Ok(None) => Target::Host,
             Err(error) => return tracing::debug!(%error, "a caller went away at once"),
         },
     };

@@ -4,13 +4,14 @@ use super::words;
 use crate::admin::debug::{
     DecisionView, EndpointView, LatencyView, NumbersView, ProxyView, ServiceView,
 };
+use crate::admin::discovery::{ControllerView, DiscoveryView};
 use std::fmt::Write as _;
 
 /// Decisions shown, the newest first.
 const DECISIONS: usize = 10;
 
 /// Explains one service as the proxy sees it.
-pub fn explain(proxy: &ProxyView, service: &ServiceView) -> String {
+pub fn explain(proxy: &ProxyView, discovery: &DiscoveryView, service: &ServiceView) -> String {
     let mut lines = vec![headline(proxy, service)];
     let (meaning, advice) = words::of_reason(&service.reason);
     lines.push(format!("Because: {meaning} ({})", service.reason));
@@ -19,6 +20,7 @@ pub fn explain(proxy: &ProxyView, service: &ServiceView) -> String {
     }
     lines.push(String::new());
     lines.extend(facts(service));
+    lines.extend(discovery.controller.as_ref().map(source));
     lines.push(String::new());
     lines.extend(endpoints(&service.endpoints));
     lines.push(String::new());
@@ -80,7 +82,7 @@ fn facts(service: &ServiceView) -> Vec<String> {
     let baseline =
         baseline_ms.map_or_else(|| "not known yet".to_owned(), |ms| format!("{ms:.0} ms"));
     let mut lines = vec![
-        format!("Policy    {}, {}", policy(service), words::of_source(&service.policy_source)),
+        format!("Policy    {}, {}", policy(service), policy_source(service)),
         format!(
             "Load      {load:.2}, surely {:.2}; opens above {}, closes below {} ({})",
             load_lower.max(0.0),
@@ -116,6 +118,29 @@ fn latency(service: &ServiceView) -> String {
         })
     };
     of("here", service.latency_local) + &of("elsewhere", service.latency_remote)
+}
+
+/// How it stands with the controller that told all this.
+fn source(controller: &ControllerView) -> String {
+    let lasts = ago(controller.seconds);
+    match (&controller.replica, &controller.last_failure) {
+        (Some(replica), _) => {
+            format!("Source    the controller at {replica}, connected for {lasts}")
+        }
+        (None, Some(failure)) => format!(
+            "Source    the controller, which is away for {lasts}; what it said stays in force ({failure})"
+        ),
+        (None, None) => format!("Source    the controller, tried for {lasts}"),
+    }
+}
+
+/// Where the policy came from, with the object that holds it.
+fn policy_source(service: &ServiceView) -> String {
+    let source = words::of_source(&service.policy_source);
+    match &service.policy_object {
+        Some(object) => format!("{source} ({object})"),
+        None => source.to_owned(),
+    }
 }
 
 fn policy(service: &ServiceView) -> String {

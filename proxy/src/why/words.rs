@@ -70,10 +70,24 @@ pub(super) fn of_reason(reason: &str) -> (&'static str, &'static str) {
     }
 }
 
+/// Why a destination is not balanced.
+pub(super) fn of_passthrough(reason: &str) -> &'static str {
+    match reason {
+        "unknown" => "the controller knows no such Service and port",
+        "external_name" => "it is a name for something outside the cluster",
+        "session_affinity" => "its sessionAffinity is kept by Kubernetes itself",
+        "unanswered" => "the controller was away, or did not answer in time",
+        "too_many" => "too many destinations are in use",
+        "waiting" => "the controller was just asked",
+        _ => "for a reason that this version does not know",
+    }
+}
+
 /// Where a policy came from.
 pub(super) fn of_source(source: &str) -> &'static str {
     match source {
         "topology" => "from the topology file",
+        "internal_traffic_policy" => "from internalTrafficPolicy of the Service",
         "client_pod_annotation" => "from an annotation of the calling pod",
         "service_policy" => "from a LocalityPolicy for this Service",
         "service_annotation" => "from an annotation of the Service",

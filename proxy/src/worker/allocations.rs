@@ -1,7 +1,7 @@
 //! Counts the allocations of a request. Caller, proxy and endpoint share one thread here, and caller and endpoint allocate
 //! nothing, so that what is counted is the proxy's.
 
-use super::serve;
+use super::{Limits, serve};
 use crate::clock::Clock;
 use crate::discovery::topology;
 use crate::drain::Signal;
@@ -57,7 +57,7 @@ fn start_proxy(endpoint: SocketAddr) -> SocketAddr {
     registry.apply(&world);
     let (addresses, shares) = listener::bind(&world.listeners, 1).unwrap();
     let share = shares.into_iter().next().unwrap();
-    tokio::task::spawn_local(serve(registry, share, Signal::default()));
+    tokio::task::spawn_local(serve(registry, share, Signal::default(), Limits::default()));
     addresses[0]
 }
 

@@ -6,6 +6,7 @@ use api::policy::annotations;
 use api::policy::fields::FIELDS;
 use kit::admin::Readiness;
 use kit::metrics::{Build, Metrics};
+use proxy::admin::Shown;
 use proxy::cli;
 use proxy::clock::Clock;
 use proxy::discovery::topology;
@@ -153,7 +154,8 @@ fn the_examples_of_annotations_are_understood() {
 fn pages() -> String {
     let (metrics, _recorder) = Metrics::local(Build { program: "proxy", version: "1" });
     let registry = Arc::new(Registry::new(Clock::start()));
-    let admin = proxy::admin::server(&registry, &Readiness::waiting(""), metrics);
+    let shown = Shown { registry, status: None };
+    let admin = proxy::admin::server(shown, &Readiness::waiting(""), metrics);
     table(
         ["request", "answer"],
         admin.pages().map(|(method, path, about)| [format!("`{method} {path}`"), about.to_owned()]),

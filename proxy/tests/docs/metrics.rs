@@ -17,6 +17,7 @@ const LABELS: &[(&str, &str)] = &[
         "tidegate_connections_total",
         "direction (outbound), service, src_zone, dst_zone, class (success, failure, cancelled, rejected)",
     ),
+    ("tidegate_discovery_destinations", "target (balanced, passthrough, waiting)"),
     ("tidegate_ejections_total", "service, zone, reason (consecutive, success_rate, probe_failed)"),
     ("tidegate_endpoints", "service, zone, state (known, active, serving, ejected, probing)"),
     ("tidegate_load", "service, signal (normalized, outstanding)"),

@@ -1,7 +1,7 @@
 //! The command line. Every flag is an environment variable too; nothing else of the environment is read, but for what leads to the
 //! API server (`KUBECONFIG`, and the variables that a pod finds).
 
-use api::names::{env, port};
+use api::names::{env, injected, port};
 use clap::{CommandFactory as _, Parser};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -37,14 +37,14 @@ pub struct Cli {
     pub cluster_domain: String,
 
     /// Audience that the proxies' tokens are made for
-    #[arg(long, env = "TIDEGATE_AUDIENCE", default_value = "tidegate.io")]
+    #[arg(long, env = "TIDEGATE_AUDIENCE", default_value = injected::TOKEN_AUDIENCE)]
     pub audience: String,
 
     /// Believe proxies which pod they belong to, and ask for no token
     #[arg(long, env = "TIDEGATE_TRUST_PROXIES")]
     pub trust_proxies: bool,
 
-    /// Certificate chain of the discovery server (PEM); without it, streams are not encrypted
+    /// Certificate chain of the discovery server (PEM), read again when it changes; without it, streams are not encrypted
     #[arg(long, env = "TIDEGATE_TLS_CERTIFICATE", value_name = "FILE", requires = "tls_key")]
     pub tls_certificate: Option<PathBuf>,
 

@@ -4,6 +4,7 @@ use crate::cli::Cli;
 use crate::hub::Hub;
 use crate::index::key::Cluster;
 use crate::index::{Index, Settings};
+use crate::serve::certificate::Files;
 use crate::serve::identify::Identify;
 use crate::watch::health::Health;
 use crate::{metrics, report, serve, watch};
@@ -60,7 +61,8 @@ pub async fn run(cli: Cli) -> Result<()> {
     } else {
         Identify::Tokens { client, audience: cli.audience.clone() }
     };
-    let tls = tls(&cli)?;
+    let files = cli.tls_certificate.zip(cli.tls_key);
+    let certificate = files.map(|(chain, key)| Files { chain, key });
     let served = async {
         // Before the first lists, nothing is known of any service: a proxy goes to another replica, or on as it is.
         while !health.is_synced(&Cluster::Home) {
@@ -69,7 +71,7 @@ pub async fn run(cli: Cli) -> Result<()> {
         synced.store(true, Ordering::Release);
         readiness.ready();
         tracing::info!(discovery = %cli.discovery, "everything is listed; serving proxies");
-        serve::serve(hub, identify, discovery, tls).await
+        serve::serve(hub, identify, discovery, certificate).await
     };
     tokio::select! {
         signal = signals.next() => {
@@ -100,14 +102,4 @@ async fn listen(address: std::net::SocketAddr, what: &str) -> Result<TcpListener
     // The port may have been left to the system.
     tracing::info!(address = %listener.local_addr()?, what, "listening");
     Ok(listener)
-}
-
-fn tls(cli: &Cli) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-    let (Some(certificate), Some(key)) = (&cli.tls_certificate, &cli.tls_key) else {
-        return Ok(None);
-    };
-    let read = |file: &std::path::Path| {
-        std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))
-    };
-    Ok(Some((read(certificate)?, read(key)?)))
 }

@@ -1,5 +1,6 @@
 //! What others are told: proxies by a stream each, people and other proxies over HTTP.
 
+pub mod certificate;
 pub mod http;
 pub mod identify;
 mod stream;
@@ -7,6 +8,7 @@ mod stream;
 use crate::hub::Hub;
 use api::discovery::discovery_server::{Discovery, DiscoveryServer};
 use api::discovery::{FromController, FromProxy, from_proxy};
+use certificate::{CertificateError, Files};
 use identify::Identify;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use stream::Conversation;
 use tokio::net::TcpListener;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
-use tonic::transport::{Identity, Server, ServerTlsConfig};
+use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 
 /// A proxy that is silent this long is asked whether it lives.
@@ -34,24 +36,40 @@ pub struct DiscoveryService {
     identify: Arc<Identify>,
 }
 
-/// Serves discovery streams for ever; with a certificate and its key (PEM), over TLS.
+/// Why the server ends.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Its first certificate.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// HTTP/2.
+    #[error(transparent)]
+    Transport(#[from] tonic::transport::Error),
+}
+
+/// Serves discovery streams for ever; with a certificate and its key, over TLS.
 pub async fn serve(
     hub: Arc<Hub>,
     identify: Identify,
     listener: TcpListener,
-    tls: Option<(Vec<u8>, Vec<u8>)>,
-) -> Result<(), tonic::transport::Error> {
+    certificate: Option<Files>,
+) -> Result<(), ServeError> {
     let mut server = Server::builder()
         .http2_keepalive_interval(Some(PING))
         .http2_keepalive_timeout(Some(PONG))
         .tcp_nodelay(true);
-    if let Some((certificate, key)) = tls {
-        let identity = Identity::from_pem(certificate, key);
-        server = server.tls_config(ServerTlsConfig::new().identity(identity))?;
-    }
     let service = DiscoveryService { hub, identify: Arc::new(identify) };
     let service = DiscoveryServer::new(service).max_decoding_message_size(MESSAGE_BYTES);
-    server.add_service(service).serve_with_incoming(TcpListenerStream::new(listener)).await
+    let server = server.add_service(service);
+    // On the heap: servers are large.
+    if let Some(files) = certificate {
+        let incoming = certificate::accept(listener, files, certificate::LOOK)?;
+        Box::pin(server.serve_with_incoming(incoming)).await?;
+    } else {
+        let incoming = TcpListenerStream::new(listener);
+        Box::pin(server.serve_with_incoming(incoming)).await?;
+    }
+    Ok(())
 }
 
 #[tonic::async_trait]

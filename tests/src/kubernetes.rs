@@ -4,6 +4,7 @@
 
 pub mod access;
 mod client;
+pub mod fleet;
 pub mod gateway;
 pub mod shop;
 

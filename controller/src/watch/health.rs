@@ -17,6 +17,8 @@ pub struct Health {
 struct Watch {
     synced: bool,
     failing_since: Option<Instant>,
+    /// Its cluster is no longer followed: nothing fails there.
+    forgotten: bool,
 }
 
 /// The health of one watch.
@@ -31,13 +33,15 @@ impl Health {
     /// The gauge of one watch, which from now on must sync before its cluster counts as synced.
     pub(super) fn gauge(&self, cluster: &Cluster, kind: &'static str) -> Gauge {
         let key = (cluster.clone(), kind);
-        self.watches.lock().entry(key.clone()).or_default();
+        self.watches.lock().insert(key.clone(), Watch::default());
         Gauge { health: self.clone(), key, synced: Arc::default() }
     }
 
-    /// Forgets a cluster.
+    /// Forgets a cluster. It is still told of, as nothing that fails: what was told before would otherwise stand for ever.
     pub(super) fn forget(&self, cluster: &Cluster) {
-        self.watches.lock().retain(|(other, _), _| other != cluster);
+        let mut watches = self.watches.lock();
+        let here = watches.iter_mut().filter(|((other, _), _)| other == cluster);
+        here.for_each(|(_, watch)| *watch = Watch { forgotten: true, ..Watch::default() });
     }
 
     /// Whether every watch of the cluster has had a complete list once.
@@ -90,7 +94,8 @@ impl Gauge {
 
     fn change(&self, change: impl FnOnce(&mut Watch)) {
         // A forgotten cluster's last words change nothing.
-        if let Some(watch) = self.health.watches.lock().get_mut(&self.key) {
+        let mut watches = self.health.watches.lock();
+        if let Some(watch) = watches.get_mut(&self.key).filter(|watch| !watch.forgotten) {
             change(watch);
         }
     }

@@ -201,7 +201,7 @@ fn a_proxy_is_who_its_token_says() {
     let address = cluster.client().address_of("cart");
     let token = |audience: &str| Some(cluster.pod_token("shop", "till", audience));
 
-    let honest = Who { token: token("tidegate.io"), ..Who::default() };
+    let honest = Who { token: token("tidegate-controller"), ..Who::default() };
     let listener = listeners.listen(controller.discovery, &honest, &[&address, "cart:80"]);
     let place =
         listener.until("a place", SOON, |heard| heard.place.clone().ok_or_else(|| "none".into()));

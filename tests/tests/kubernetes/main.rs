@@ -7,5 +7,6 @@
 
 mod follow;
 mod policies;
+mod remote;
 mod trouble;
 mod view;

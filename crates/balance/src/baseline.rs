@@ -24,6 +24,12 @@ const FASTER: f64 = 0.8;
 const FIRST_MIN: f64 = 0.25;
 /// For so many seconds the baseline is young: it learns as fast as it ages, and not above what remote answers allow.
 const YOUTH: f64 = 60.0;
+/// Time constants of learning, in seconds: when remote was found to be as slow, down, and up.
+const TAU_PROVEN: f64 = 10.0;
+const TAU_DOWN: f64 = 60.0;
+const TAU_UP: f64 = 600.0;
+/// With so many answers in the window, a caller that sends nothing elsewhere learns upwards half as fast.
+const ANSWERS_CLEAR: f64 = 100.0;
 /// How many standard errors above the mean of remote answers a young baseline may lie.
 const ANCHOR_ERRORS: f64 = 2.0;
 /// Fewer remote answers are no anchor.
@@ -158,9 +164,11 @@ impl Baseline {
         };
         let mut target = latency;
         let mut tau: f64 = match () {
-            () if valve.proven => 10.0,
-            () if latency < baseline => 60.0,
-            () => 600.0,
+            () if valve.proven => TAU_PROVEN,
+            () if latency < baseline => TAU_DOWN,
+            // Others may be relieving the zone. The less noise there is, the less need to follow it.
+            () if valve.share >= 1.0 => TAU_UP * (1.0 + local.answers / ANSWERS_CLEAR),
+            () => TAU_UP,
         };
         if latency > baseline && valve.share < 1.0 && !valve.proven {
             // While spilling it may rise only up to the remote latency: a lasting overload must not become the norm.
@@ -245,8 +253,8 @@ mod tests {
         }
         let learnt = baseline.latency.unwrap();
         assert!((0.071..0.0721).contains(&learnt), "60 ms and two tenths, not {learnt}");
-        baseline.tick(&window(0.1, 1e9), &window(0.0, 0.0), CALM, (600.0, 660.0));
-        assert!(baseline.latency.unwrap() > 0.085, "grown up, it trusts what lasts: {baseline:?}");
+        baseline.tick(&window(0.1, 10.0), &window(0.0, 0.0), CALM, (660.0, 720.0));
+        assert!(baseline.latency.unwrap() > 0.08, "grown up, it trusts what lasts: {baseline:?}");
     }
 
     #[test]
@@ -262,11 +270,15 @@ mod tests {
 
     #[test]
     fn it_falls_faster_than_it_rises() {
-        let (mut falling, mut rising) = (known(0.1), known(0.1));
-        falling.tick(&window(0.05, 1e9), &window(0.0, 0.0), CALM, (1.0, 1000.0));
-        rising.tick(&window(0.15, 1e9), &window(0.0, 0.0), CALM, (1.0, 1000.0));
-        let (fall, rise) = (0.1 - falling.latency.unwrap(), rising.latency.unwrap() - 0.1);
-        assert!((fall / rise - 10.0).abs() < 0.2, "fell {fall}, rose {rise}");
+        let moved = |latency, answers| {
+            let mut baseline = known(0.1);
+            baseline.tick(&window(latency, answers), &window(0.0, 0.0), CALM, (1.0, 1000.0));
+            (baseline.latency.unwrap() - 0.1).abs()
+        };
+        let few = moved(0.05, 5.0) / moved(0.15, 5.0);
+        assert!((few - 10.4).abs() < 0.2, "{few} times as fast with few answers");
+        let many = moved(0.05, 100.0) / moved(0.15, 100.0);
+        assert!((many - 19.8).abs() < 0.3, "{many} times as fast with many");
     }
 
     #[test]

@@ -83,6 +83,21 @@ fn zone_a_fails(key: EndpointKey) -> Outcome {
 }
 
 #[test]
+fn one_request_at_a_time_is_shared_evenly_among_endpoints_that_are_almost_alike() {
+    let mut caller = Caller::new(Config::default(), &three_zones(2)[..2]);
+    let mut picks = [0_u32; 2];
+    for _ in 0..4_000 {
+        let pick = caller.balancer.pick(caller.now).expect("endpoints are present");
+        // 5.0 and 5.5 ms: a tenth slower is no reason to leave one idle
+        let endpoint = usize::try_from(pick.endpoint.0).expect("0 or 1");
+        picks[endpoint] += 1;
+        caller.pass(Duration::from_micros(5_000 + 500 * pick.endpoint.0));
+        caller.finish((pick, Outcome::Success));
+    }
+    assert!(picks.iter().all(|count| (1_800..2_200).contains(count)), "{picks:?}");
+}
+
+#[test]
 fn a_zone_that_comes_back_in_part_gets_its_part() {
     let all = three_zones(4);
     let mut caller = Caller::new(Config::default(), &all);

@@ -11,6 +11,10 @@ use crate::valve::Pile;
 
 /// A probe that is due but may not be sent, by tier or spill budget, is looked at again after so many seconds.
 const BLOCKED_PAUSE: f64 = 0.01;
+/// Costs that differ by less are equal where as many requests wait, and the first candidate, a random one, is taken. Without
+/// it a caller that sends one request at a time would stay with the endpoint that happens to be a little faster, and leave
+/// the other idle.
+const EQUAL: f64 = 0.8;
 
 /// A pick before anything is reserved.
 #[derive(Clone, Copy, Debug)]
@@ -254,11 +258,14 @@ impl Balancer {
         }
         let other = self.candidate(second, [exclude, one]);
         let (Some(one), Some(other)) = (one, other) else { return one.or(other) };
+        let (first, second) = (&self.slots[one], &self.slots[other]);
         let better = if self.config.algorithm == Algorithm::LeastRequest {
-            self.slots[other].busy() < self.slots[one].busy()
+            second.busy() < first.busy()
         } else {
             let floor = self.baseline.latency.map_or(0.001, |latency| latency / 2.0);
-            self.slots[other].cost(floor, now) < self.slots[one].cost(floor, now)
+            let as_busy = (second.busy() - first.busy()).abs() < 0.5;
+            let equal = if as_busy { EQUAL } else { 1.0 };
+            second.cost(floor, now) < equal * first.cost(floor, now)
         };
         Some(if better { other } else { one })
     }

@@ -165,6 +165,8 @@ impl Valve {
             10.0
         } else if w < r0 {
             60.0
+        } else if self.share >= 1.0 {
+            600.0 + 6.0 * near.answers
         } else {
             600.0
         };

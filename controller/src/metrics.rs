@@ -5,25 +5,32 @@ use crate::watch::health::Health;
 use metrics::{describe_gauge, gauge};
 use tokio::time::Instant;
 
+const STALE: &str = "tidegate_discovery_stale_seconds";
+const STREAMS: &str = "tidegate_discovery_streams";
+const SERVICES: &str = "tidegate_discovery_services";
+
+/// Name, labels and meaning of each.
+pub const GAUGES: [(&str, &str, &str); 3] = [
+    (STALE, "cluster, kind", "Seconds for which a watch has failed by now; 0 while it works"),
+    (STREAMS, "", "Proxies that listen"),
+    (SERVICES, "", "Ports of Services that are known"),
+];
+
 /// Describes them all.
 pub fn describe() {
-    describe_gauge!(
-        "tidegate_discovery_stale_seconds",
-        "Seconds for which a watch has failed by now; 0 while it works"
-    );
-    describe_gauge!("tidegate_discovery_streams", "Proxies that listen");
-    describe_gauge!("tidegate_discovery_services", "Ports of Services that are known");
+    for (name, _, meaning) in GAUGES {
+        describe_gauge!(name, meaning);
+    }
 }
 
-/// Sets the gauges that are only looked up when asked for.
+/// Sets the gauges, which are only looked up when asked for.
 pub fn refresh(hub: &Hub, health: &Health) {
     for (cluster, kind, seconds) in health.stale_seconds(Instant::now()) {
         let cluster = cluster.as_str().to_owned();
-        gauge!("tidegate_discovery_stale_seconds", "cluster" => cluster, "kind" => kind)
-            .set(seconds);
+        gauge!(STALE, "cluster" => cluster, "kind" => kind).set(seconds);
     }
     let (streams, services) =
         hub.look(|state| (state.streams(), state.index().service_ids().len()));
-    gauge!("tidegate_discovery_streams").set(streams as f64);
-    gauge!("tidegate_discovery_services").set(services as f64);
+    gauge!(STREAMS).set(streams as f64);
+    gauge!(SERVICES).set(services as f64);
 }

@@ -1,5 +1,7 @@
 //! `docs/controller.md` is made from the code, and is held against it here. `UPDATE=1` writes it anew.
 
+#![expect(clippy::unwrap_used, reason = "a test stops at its first surprise")]
+
 use std::fmt::Write as _;
 use std::path::Path;
 

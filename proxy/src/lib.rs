@@ -13,6 +13,8 @@ pub mod discovery;
 pub mod drain;
 pub mod endpoint;
 pub mod flood;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod latency;
 mod listener;
 pub mod metrics;

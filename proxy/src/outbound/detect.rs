@@ -26,7 +26,7 @@ pub(crate) enum Version {
 }
 
 /// What every HTTP/2 connection begins with (RFC 9113, 3.4).
-const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(crate) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// A caller's connection. What detection read of it is read again from here.
 #[derive(Debug)]
@@ -131,8 +131,9 @@ async fn version(inbound: &mut Inbound) -> Result<Option<Version>> {
     }
 }
 
+/// What the first bytes say.
 #[derive(Debug, PartialEq, Eq)]
-enum Judgement {
+pub(crate) enum Judgement {
     Open,
     Certain(Option<Version>),
 }
@@ -143,7 +144,7 @@ const METHODS: [&[u8]; 9] =
 
 /// What the first bytes say. A request line begins with a token, a space and a target (RFC 9112, 3), which is a path, a URI
 /// or an asterisk. Other protocols of lines of text have words there.
-fn judge(seen: &[u8]) -> Judgement {
+pub(crate) fn judge(seen: &[u8]) -> Judgement {
     const HTTP1: Judgement = Judgement::Certain(Some(Version::Http1));
     const OTHER: Judgement = Judgement::Certain(None);
     if seen.starts_with(PREFACE) {

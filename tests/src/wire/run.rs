@@ -46,6 +46,21 @@ pub fn run_in_pieces(target: SocketAddr, origin: &Origin, row: &Row, cuts: &[usi
     Outcome { informational, answer, broken, end, requests, junk }
 }
 
+/// Sends the bytes of a row and the end of them, and waits for the end of the connection. What the origin saw.
+pub fn pass(target: SocketAddr, origin: &Origin, row: &Row) -> (Vec<Message>, Vec<&'static str>) {
+    origin.set(row);
+    let mut caller = Caller::connect(target);
+    caller.write(&row.request);
+    if let Some(stream) = &caller.stream {
+        // It may be closed already.
+        drop(stream.shutdown(std::net::Shutdown::Write));
+    }
+    while caller.stream.is_some() && !caller.silent {
+        caller.more();
+    }
+    origin.seen()
+}
+
 /// What the origin saw, once it has seen all that there is to see: a request behind it on the same worker was answered.
 fn settled(target: SocketAddr, origin: &Origin, row: &Row) -> (Vec<Message>, Vec<&'static str>) {
     for _ in 0..2 {

@@ -136,9 +136,14 @@ impl Plan<'_> {
         let mut changes = Vec::new();
         let scale = self.scale;
         let span = Duration::from_secs(u64::from(scale.seconds));
+        // Each endpoint once before any twice: of two changes of one, a listener may rightly hear only the last.
+        let mut all: Vec<u32> = (0..scale.services * scale.endpoints_each).collect();
+        random.shuffle(&mut all);
+        let mut next = all.iter().cycle();
         spread(scale.changes_per_second * scale.seconds, span, |_| {
-            let service = random.u32(..scale.services);
-            let [come, gone] = self.change(service, random.u32(..scale.endpoints_each));
+            let place = next.next().copied().unwrap_or_default();
+            let service = place / scale.endpoints_each;
+            let [come, gone] = self.change(service, place % scale.endpoints_each);
             changes.push(Change { service, come, gone, at: Moment::now() });
         });
         (changes, Moment::now().since(start))

@@ -86,6 +86,7 @@ pub struct Ticket {
 /// The endpoint of a finished request, for what only the end of its body tells.
 #[derive(Clone, Copy, Debug)]
 pub struct Served {
+    key: EndpointKey,
     slot: Slot,
     generation: u32,
     side: Locality,

@@ -247,6 +247,23 @@ fn a_retry_goes_elsewhere_and_the_budget_ends() {
 }
 
 #[test]
+fn a_retry_goes_elsewhere_also_when_the_endpoint_went_and_came_back_in_between() {
+    let all = three_zones(1);
+    for seed in 0..20 {
+        let mut balancer = Balancer::new(Config::default(), seed, Timestamp::ZERO);
+        balancer.update(&all, Timestamp::ZERO);
+        let pick = balancer.pick(Timestamp::ZERO).unwrap();
+        let failed = pick.endpoint;
+        balancer.update(&[], Timestamp::ZERO);
+        balancer.update(&all, Timestamp::ZERO);
+        let served = balancer.answered(pick.ticket, Outcome::Failure, Timestamp::ZERO);
+        let retry = balancer.pick_retry(served, Timestamp::ZERO).unwrap();
+        assert_ne!(retry.endpoint, failed, "seed {seed}");
+        assert!(!balancer.cancelled(retry.ticket, Timestamp::ZERO));
+    }
+}
+
+#[test]
 fn pinned_stays_in_the_zone_that_serves_and_falls_to_the_next_tier_when_nothing_does() {
     let mut caller =
         Caller::new(Config { mode: Mode::Pinned, ..Config::default() }, &three_zones(2));

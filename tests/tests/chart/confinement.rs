@@ -1,7 +1,7 @@
 //! What runs is confined, asks for what it needs, and does not go all at once.
 
-use crate::files::{demo, objects, of_kind, project, rendered, values};
 use serde_json::{Value, json};
+use tests::chart::{demo, objects, of_kind, project, rendered, values};
 use tests::need;
 use tests::programs;
 
@@ -45,8 +45,8 @@ fn every_container_is_confined_and_says_what_it_needs() {
     need!(programs::chart_tool("kubectl"));
     let mut checked = 0;
     let mut texts: Vec<_> =
-        values().iter().map(|values| rendered(values.as_deref(), &[]).unwrap()).collect();
-    texts.push(demo().unwrap());
+        values().iter().map(|values| rendered(values.as_deref(), &[])).collect();
+    texts.push(demo());
     for text in texts {
         for (name, pod) in pods(&objects(&text)) {
             check(&name, pod);
@@ -59,7 +59,7 @@ fn every_container_is_confined_and_says_what_it_needs() {
 #[test]
 fn the_key_of_the_authority_is_the_injectors_alone() {
     need!(programs::chart_tool("helm"));
-    let objects = objects(&rendered(None, &[]).unwrap());
+    let objects = objects(&rendered(None, &[]));
     for (name, pod) in pods(&objects) {
         for volume in pod["volumes"].as_array().into_iter().flatten() {
             let keys: Vec<_> = volume["secret"]["items"]
@@ -77,7 +77,7 @@ fn the_key_of_the_authority_is_the_injectors_alone() {
 fn the_loss_of_a_node_is_survived_with_the_ha_values() {
     need!(programs::chart_tool("helm"));
     let values = project("charts/tidegate/values-ha.yaml");
-    let objects = objects(&rendered(Some(&values), &[]).unwrap());
+    let objects = objects(&rendered(Some(&values), &[]));
     let budgets = of_kind(&objects, "PodDisruptionBudget");
     assert_eq!(budgets.len(), 2);
     for deployment in of_kind(&objects, "Deployment") {

@@ -1,13 +1,11 @@
 //! The Helm chart, the demo's manifests and the images, as far as they can be checked without a cluster.
 #![expect(
     clippy::indexing_slicing,
-    clippy::panic,
     clippy::unwrap_used,
     reason = "a test stops at its first surprise"
 )]
 
 mod confinement;
-mod files;
 mod monitoring;
 mod rbac;
 mod rendering;

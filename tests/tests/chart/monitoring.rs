@@ -1,9 +1,9 @@
 //! What dashboards and rules ask for exists, and the rules reckon right.
 
-use crate::files::{objects, of_kind, project, read, rendered};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::Command;
+use tests::chart::{objects, of_kind, project, read, rendered};
 use tests::need;
 use tests::programs::{self, tool};
 
@@ -121,7 +121,7 @@ fn the_price_reaches_the_operators_rules() {
     need!(programs::chart_tool("helm"));
     let set =
         ["--set", "monitoring.prometheusRule.enabled=true,monitoring.crossZoneDollarsPerGib=0.07"];
-    let objects = objects(&rendered(None, &set).unwrap());
+    let objects = objects(&rendered(None, &set));
     let rules = of_kind(&objects, "PrometheusRule")[0]["spec"]["groups"][0]["rules"].clone();
     let rules = rules.as_array().unwrap();
     let price = rules

@@ -1,23 +1,24 @@
 //! Nobody may more than this.
 
-use crate::files::{demo, objects, of_kind, rendered, values};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use tests::chart::{demo, objects, of_kind, rendered, values};
 use tests::need;
 use tests::programs;
 
 /// Everything that the chart ever grants: role, group/resource[/names], verbs.
-const ALLOWED: [(&str, &str, &str); 13] = [
-    ("ClusterRole tidegate-controller", "/namespaces", "get list watch"),
-    ("ClusterRole tidegate-controller", "/nodes", "get list watch"),
-    ("ClusterRole tidegate-controller", "/pods", "get list watch"),
-    ("ClusterRole tidegate-controller", "/services", "get list watch"),
-    ("ClusterRole tidegate-controller", "discovery.k8s.io/endpointslices", "get list watch"),
-    ("ClusterRole tidegate-controller", "tidegate.io/localitypolicies", "get list watch"),
-    ("ClusterRole tidegate-controller", "tidegate.io/localitypolicies/status", "patch update"),
+const ALLOWED: [(&str, &str, &str); 14] = [
+    ("ClusterRole tidegate-controller", "/namespaces", "list watch"),
+    ("ClusterRole tidegate-controller", "/nodes", "list watch"),
+    ("ClusterRole tidegate-controller", "/pods", "list watch"),
+    ("ClusterRole tidegate-controller", "/services", "list watch"),
+    ("ClusterRole tidegate-controller", "discovery.k8s.io/endpointslices", "list watch"),
+    ("ClusterRole tidegate-controller", "multicluster.x-k8s.io/serviceimports", "list watch"),
+    ("ClusterRole tidegate-controller", "tidegate.io/localitypolicies", "list watch"),
+    ("ClusterRole tidegate-controller", "tidegate.io/localitypolicies/status", "patch"),
     ("ClusterRole tidegate-controller", "events.k8s.io/events", "create"),
     ("ClusterRole tidegate-controller", "authentication.k8s.io/tokenreviews", "create"),
-    ("Role tidegate-controller", "/secrets", "get list watch"),
+    ("Role tidegate-controller", "/secrets", "list watch"),
     ("ClusterRole tidegate-injector", "/namespaces", "get list watch"),
     ("ClusterRole tidegate-injector", "/pods", "get list watch"),
     ("ClusterRole tidegate-injector", "/events", "create"),
@@ -73,7 +74,7 @@ fn nobody_may_more_than_the_list() {
         .map(|(role, what, verbs)| ((*role).to_owned(), (*what).to_owned(), (*verbs).to_owned()))
         .collect();
     for values in values() {
-        let objects = objects(&rendered(values.as_deref(), &[]).unwrap());
+        let objects = objects(&rendered(values.as_deref(), &[]));
         let roles = of_kind(&objects, "ClusterRole").into_iter().chain(of_kind(&objects, "Role"));
         let granted: BTreeSet<_> = roles.flat_map(grants).collect();
         let more: Vec<_> = granted.difference(&allowed).collect();
@@ -99,7 +100,7 @@ fn nobody_may_more_than_the_list() {
 #[test]
 fn the_demos_prometheus_reads_its_own_pods_alone() {
     need!(programs::chart_tool("kubectl"));
-    let objects = objects(&demo().unwrap());
+    let objects = objects(&demo());
     assert!(of_kind(&objects, "ClusterRole").is_empty());
     let granted: BTreeSet<_> = of_kind(&objects, "Role").into_iter().flat_map(grants).collect();
     let expected = ("Role prometheus".to_owned(), "/pods".to_owned(), "get list watch".to_owned());

@@ -1,15 +1,15 @@
 //! helm takes the chart, and Kubernetes what helm makes of it.
 
-use crate::files::{KUBERNETES, demo, helm, objects, of_kind, project, read, rendered, values};
 use serde_json::json;
 use std::process::Command;
+use tests::chart::{KUBERNETES, demo, helm, objects, of_kind, project, read, rendered, values};
 use tests::folder::Folder;
 use tests::need;
-use tests::programs::{self, Missing};
+use tests::programs;
 
 /// Checks manifests against the schemas of Kubernetes. Custom resources have none there, and are told apart by their group.
-fn check_schema(text: &str, release: &str) -> Result<(), Missing> {
-    let validate = programs::chart_tool("venv/bin/kubernetes-validate")?;
+fn check_schema(text: &str, release: &str) {
+    let validate = programs::chart_tool("venv/bin/kubernetes-validate").unwrap();
     let folder = Folder::new();
     let mut known = 0;
     for (index, object) in objects(text).iter().enumerate() {
@@ -28,7 +28,6 @@ fn check_schema(text: &str, release: &str) -> Result<(), Missing> {
     // A kind without a schema is a warning there; here it would be a check that checks nothing.
     assert!(output.status.success() && !said.contains("WARN"), "Kubernetes {release}: {said}");
     assert_eq!(said.matches("passed").count(), known, "{said}");
-    Ok(())
 }
 
 #[test]
@@ -41,11 +40,11 @@ fn every_values_file_is_linted_rendered_and_valid() {
         if let Some(values) = &values {
             lint.extend(["--values", values.to_str().unwrap()]);
         }
-        let output = helm(&lint).unwrap();
+        let output = helm(&lint);
         assert!(output.status.success(), "{values:?}: {}", String::from_utf8_lossy(&output.stdout));
         for release in KUBERNETES {
-            let text = rendered(values.as_deref(), &["--kube-version", release]).unwrap();
-            check_schema(&text, release).unwrap();
+            let text = rendered(values.as_deref(), &["--kube-version", release]);
+            check_schema(&text, release);
         }
     }
 }
@@ -54,9 +53,9 @@ fn every_values_file_is_linted_rendered_and_valid() {
 fn the_demo_is_valid() {
     need!(programs::chart_tool("kubectl"));
     need!(programs::chart_tool("venv/bin/kubernetes-validate"));
-    let text = demo().unwrap();
+    let text = demo();
     for release in KUBERNETES {
-        check_schema(&text, release).unwrap();
+        check_schema(&text, release);
     }
     let objects = objects(&text);
     let zones: Vec<_> = of_kind(&objects, "Deployment")
@@ -89,12 +88,12 @@ fn mistakes_in_values_are_refused_with_their_place() {
     ];
     let chart = project("charts/tidegate");
     for (set, told) in cases {
-        let output = helm(&["template", "x", chart.to_str().unwrap(), "--set", set]).unwrap();
+        let output = helm(&["template", "x", chart.to_str().unwrap(), "--set", set]);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && errors.contains(told), "{set}: {errors}");
     }
     let old = ["template", "x", chart.to_str().unwrap(), "--kube-version", "1.28"];
-    let output = helm(&old).unwrap();
+    let output = helm(&old);
     assert!(String::from_utf8_lossy(&output.stderr).contains("incompatible with Kubernetes v1.28"));
 }
 
@@ -102,7 +101,7 @@ fn mistakes_in_values_are_refused_with_their_place() {
 fn the_webhook_is_asked_about_labelled_namespaces_alone() {
     need!(programs::chart_tool("helm"));
     for values in values() {
-        let objects = objects(&rendered(values.as_deref(), &[]).unwrap());
+        let objects = objects(&rendered(values.as_deref(), &[]));
         let [configuration] = of_kind(&objects, "MutatingWebhookConfiguration")[..] else {
             panic!("{values:?}: not one webhook")
         };
@@ -142,7 +141,7 @@ fn the_notes_tell_the_next_three_commands() {
     let chart = project("charts/tidegate");
     let install =
         ["install", "tidegate", chart.to_str().unwrap(), "--namespace", "mesh", "--dry-run=client"];
-    let output = helm(&install).unwrap();
+    let output = helm(&install);
     let text = String::from_utf8_lossy(&output.stdout);
     let (_, notes) = text.split_once("NOTES:").unwrap_or_else(|| panic!("{output:?}"));
     let commands: Vec<_> = notes.lines().filter(|line| line.starts_with("  kubectl ")).collect();

@@ -1,9 +1,9 @@
 //! What the chart tells the programs is what they understand.
 
-use crate::files::{named, objects, rendered, values};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
+use tests::chart::{named, objects, rendered, values};
 use tests::need;
 use tests::programs;
 
@@ -46,7 +46,7 @@ fn check(program: &PathBuf, arguments: &[&str], variables: &[(String, String)]) 
 fn the_programs_understand_what_the_chart_sets() {
     need!(programs::chart_tool("helm"));
     for values in values() {
-        let objects = objects(&rendered(values.as_deref(), &[]).unwrap());
+        let objects = objects(&rendered(values.as_deref(), &[]));
         check(&programs::injector(), &["serve"], &variables(&objects, "tidegate-injector"));
         let mut controller = variables(&objects, "tidegate-controller");
         // Its files are read before anything else, and are the cluster's to make.
@@ -58,7 +58,7 @@ fn the_programs_understand_what_the_chart_sets() {
 #[test]
 fn the_ports_that_the_chart_names_are_those_that_the_programs_listen_on() {
     need!(programs::chart_tool("helm"));
-    let objects = objects(&rendered(None, &[]).unwrap());
+    let objects = objects(&rendered(None, &[]));
     let ports = |deployment: &str| {
         let container =
             &named(&objects, "Deployment", deployment)["spec"]["template"]["spec"]["containers"][0];

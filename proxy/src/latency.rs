@@ -57,7 +57,10 @@ impl Latencies {
         self.turn(now);
         let [now_local, now_remote] = &self.now;
         let [before_local, before_remote] = &self.before;
-        [quantiles(now_local, before_local), quantiles(now_remote, before_remote)]
+        [
+            quantiles(now_local.as_ref(), before_local.as_ref()),
+            quantiles(now_remote.as_ref(), before_remote.as_ref()),
+        ]
     }
 
     fn turn(&mut self, now: Timestamp) {
@@ -71,8 +74,8 @@ impl Latencies {
     }
 }
 
-fn quantiles(now: &Option<Histogram<u32>>, before: &Option<Histogram<u32>>) -> Option<Quantiles> {
-    let mut all = now.as_ref().or(before.as_ref())?.clone();
+fn quantiles(now: Option<&Histogram<u32>>, before: Option<&Histogram<u32>>) -> Option<Quantiles> {
+    let mut all = now.or(before)?.clone();
     if let (Some(_), Some(before)) = (now, before) {
         // Both have the same bounds, so that adding cannot fail.
         all.add(before).ok()?;

@@ -43,44 +43,50 @@ pub(crate) fn count(
     counted
         .map(|peer| {
             report::progress(&format!("counting: {}", peer.name()));
-            let each = |tool: Tool, connections: u32| {
-                each(options, peer, endpoints, directory, tool, connections)
-            };
+            let subject = Subject { options, peer, endpoints, directory };
             Ok(Counts {
                 peer,
-                instructions: each(Tool::Callgrind, 64)?,
-                calls: [each(Tool::Strace, 1)?, each(Tool::Strace, 64)?],
+                instructions: subject.each(Tool::Callgrind, 64)?,
+                calls: [subject.each(Tool::Strace, 1)?, subject.each(Tool::Strace, 64)?],
             })
         })
         .collect()
 }
 
-fn each(
-    options: &ProxyOptions,
+/// Whose requests are counted.
+struct Subject<'a> {
+    options: &'a ProxyOptions,
     peer: Peer,
-    endpoints: &[SocketAddr],
-    directory: &Path,
-    tool: Tool,
-    connections: u32,
-) -> anyhow::Result<f64> {
-    let total = |requests: u32| -> anyhow::Result<f64> {
-        let directory = directory.join(format!("{}-{tool:?}", peer.name()));
+    endpoints: &'a [SocketAddr],
+    directory: &'a Path,
+}
+
+impl Subject<'_> {
+    /// What one request costs.
+    fn each(&self, tool: Tool, connections: u32) -> anyhow::Result<f64> {
+        let short = self.total(tool, connections, SHORT)?;
+        Ok((self.total(tool, connections, LONG)? - short) / f64::from(LONG - SHORT))
+    }
+
+    /// What a run of so many requests costs, start and end included.
+    fn total(&self, tool: Tool, connections: u32, requests: u32) -> anyhow::Result<f64> {
+        let name = self.peer.name();
+        let directory = self.directory.join(format!("{name}-{tool:?}"));
         fs::create_dir_all(&directory)?;
         let out = directory.join("counted");
         let setup = Setup {
             listen: free_address()?,
-            endpoints,
+            endpoints: self.endpoints,
             speaks: Speaks::Http1,
             directory: &directory,
             services: 1,
         };
-        let running = peer.start_as(options, &setup, &tool.command(&out))?;
+        let running = self.peer.start_as(self.options, &setup, &tool.command(&out))?;
         h2load::exactly(running.address, connections, requests)?;
         running.process.context("not a program")?.end()?;
         let text = fs::read_to_string(&out).with_context(|| format!("no {}", out.display()))?;
-        tool.parse(&text).with_context(|| format!("{tool:?} of {} counted nothing", peer.name()))
-    };
-    Ok((total(LONG)? - total(SHORT)?) / f64::from(LONG - SHORT))
+        tool.parse(&text).with_context(|| format!("{tool:?} of {name} counted nothing"))
+    }
 }
 
 impl Tool {

@@ -4,7 +4,7 @@ use crate::deadline::SOON;
 use crate::folder::Folder;
 use crate::process::Process;
 use crate::{http, programs};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::Command;
 
 /// A running `demo backend`.
@@ -20,9 +20,15 @@ pub struct Backend {
 impl Backend {
     /// Starts it with the given latency of an answer.
     pub fn start(zone: &str, latency: &str) -> Self {
+        Self::start_at(Ipv4Addr::LOCALHOST.into(), zone, latency)
+    }
+
+    /// The same at another address of this machine.
+    pub fn start_at(ip: IpAddr, zone: &str, latency: &str) -> Self {
         let folder = Folder::new();
         let mut command = Command::new(programs::demo());
-        command.args(["backend", "--listen", "127.0.0.1:0", "--zone", zone, "--latency", latency]);
+        let listen = SocketAddr::new(ip, 0).to_string();
+        command.args(["backend", "--listen", &listen, "--zone", zone, "--latency", latency]);
         let mut process = Process::start("backend", &mut command, folder.path());
         let address = process.until_printed(SOON, |line| {
             line.split(|c: char| c.is_whitespace() || c == '/')

@@ -55,11 +55,23 @@ pub enum WhenClosed {
 impl Load {
     /// Starts `callers` callers that send GETs until they are stopped.
     pub fn start(address: SocketAddr, callers: usize, when_closed: WhenClosed) -> Self {
+        Self::of_host(address, &address.to_string(), callers, when_closed)
+    }
+
+    /// The same for another host than the address.
+    pub fn of_host(
+        address: SocketAddr,
+        host: &str,
+        callers: usize,
+        when_closed: WhenClosed,
+    ) -> Self {
+        let host: Arc<str> = host.into();
         let count = Arc::new(Mutex::new(Count::default()));
         let stop = Arc::new(AtomicBool::new(false));
         let callers = (0..callers).map(|_| {
             let (count, stop) = (Arc::clone(&count), Arc::clone(&stop));
-            std::thread::spawn(move || call(address, when_closed, &count, &stop))
+            let to = (address, Arc::clone(&host));
+            std::thread::spawn(move || call(&to, when_closed, &count, &stop))
         });
         Self { callers: callers.collect(), count, stop }
     }
@@ -85,13 +97,18 @@ impl Load {
     }
 }
 
-fn call(address: SocketAddr, when_closed: WhenClosed, count: &Mutex<Count>, stop: &AtomicBool) {
+fn call(
+    (address, host): &(SocketAddr, Arc<str>),
+    when_closed: WhenClosed,
+    count: &Mutex<Count>,
+    stop: &AtomicBool,
+) {
     while !stop.load(Ordering::Relaxed) {
         // No connection: the proxy is gone, and nothing was sent.
-        let Ok(socket) = http::connect(address) else { return };
+        let Ok(socket) = http::connect(*address) else { return };
         let mut connection = BufReader::new(socket);
         while !stop.load(Ordering::Relaxed) {
-            let one = request(&mut connection, address);
+            let one = request(&mut connection, host);
             let (over, told) = (!one.lost.is_empty(), one.told_to_close > 0);
             count.lock().add(one);
             if told && when_closed == WhenClosed::End {
@@ -104,9 +121,9 @@ fn call(address: SocketAddr, when_closed: WhenClosed, count: &Mutex<Count>, stop
     }
 }
 
-fn request(connection: &mut BufReader<TcpStream>, address: SocketAddr) -> Count {
+fn request(connection: &mut BufReader<TcpStream>, host: &str) -> Count {
     let mut count = Count::default();
-    match exchange(connection, address) {
+    match exchange(connection, host) {
         Ok((status, close)) => {
             count.told_to_close = usize::from(close);
             if (200..300).contains(&status) {
@@ -120,11 +137,8 @@ fn request(connection: &mut BufReader<TcpStream>, address: SocketAddr) -> Count 
     count
 }
 
-fn exchange(
-    connection: &mut BufReader<TcpStream>,
-    address: SocketAddr,
-) -> Result<(u16, bool), String> {
-    let request = format!("GET / HTTP/1.1\r\nHost: {address}\r\n\r\n");
+fn exchange(connection: &mut BufReader<TcpStream>, host: &str) -> Result<(u16, bool), String> {
+    let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
     let say = |error: std::io::Error| error.to_string();
     connection.get_mut().write_all(request.as_bytes()).map_err(say)?;
     let mut status = String::new();

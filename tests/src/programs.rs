@@ -71,6 +71,10 @@ fn folder() -> PathBuf {
 /// Why a test cannot run here: a real peer is missing.
 #[derive(Debug)]
 pub struct Missing(String);
+/// Something else that is missing, in words.
+pub fn missing(what: &str) -> Missing {
+    Missing(what.to_owned())
+}
 
 /// The Python that has the packages of `tests/grpc/requirements.txt`.
 pub fn python() -> Result<PathBuf, Missing> {

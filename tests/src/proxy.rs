@@ -39,12 +39,26 @@ impl Proxy {
         Self::start_as(command, topology, arguments)
     }
 
+    /// Starts one that follows controllers, and waits until it is ready. The application's calls arrive at `outbound`.
+    pub fn follow(controllers: &[SocketAddr], outbound: SocketAddr, arguments: &[&str]) -> Self {
+        let urls: Vec<String> =
+            controllers.iter().map(|controller| format!("http://{controller}")).collect();
+        let mut command = Command::new(programs::proxy());
+        command.args(["--controller", &urls.join(","), "--outbound", &outbound.to_string()]);
+        Self::begin(command, Folder::new(), arguments)
+    }
+
     /// The same by a command to which the arguments are added.
     pub fn start_as(mut command: Command, topology: &Topology, arguments: &[&str]) -> Self {
         let folder = Folder::new();
-        let admin = ports::free();
         let file = folder.write("topology.toml", &topology.text());
-        command.arg("--topology").arg(file).args(["--admin", &admin.to_string()]).args(arguments);
+        command.arg("--topology").arg(file);
+        Self::begin(command, folder, arguments)
+    }
+
+    fn begin(mut command: Command, folder: Folder, arguments: &[&str]) -> Self {
+        let admin = ports::free();
+        command.args(["--admin", &admin.to_string()]).args(arguments);
         let mut process = Process::start("proxy", &mut command, folder.path());
         until("the proxy is ready", SOON, || {
             if let Some(status) = process.check_running() {
@@ -75,11 +89,16 @@ impl Proxy {
         text
     }
 
-    /// What `/debug/services` says about one service.
-    pub fn service(&self, name: &str) -> Option<Value> {
+    /// What `/debug/services` says.
+    pub fn debug(&self) -> Value {
         let (status, text) = http::get(self.admin, "/debug/services").unwrap();
         assert_eq!(status, 200, "{text}");
-        let all: Value = serde_json::from_str(&text).unwrap();
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// What it says about one service.
+    pub fn service(&self, name: &str) -> Option<Value> {
+        let all = self.debug();
         let services = all.get("services").and_then(Value::as_array).expect("services");
         services
             .iter()

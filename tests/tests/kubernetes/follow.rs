@@ -30,17 +30,17 @@ pub(crate) fn until_addresses(listener: &Listener, limit: Duration, wanted: &BTr
 }
 
 /// Which endpoint is in which slice, and which addresses were always there.
-struct Packing {
+pub(crate) struct Packing {
     random: fastrand::Rng,
     slice_of: BTreeMap<u32, usize>,
     next: u32,
 }
 
-const SLICES: usize = 5;
+pub(crate) const SLICES: usize = 5;
 const ENDPOINTS: u32 = 500;
 
 impl Packing {
-    fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let slice_of = (0..ENDPOINTS).map(|number| (number, number as usize % SLICES)).collect();
         Self { random: fastrand::Rng::with_seed(seed), slice_of, next: ENDPOINTS }
     }
@@ -52,7 +52,7 @@ impl Packing {
 
     /// Some endpoints move, some go, as many come. The order in which to write the slices: an endpoint moves to a slice that is
     /// written before the one that it leaves, so that it is in one of them at any time.
-    fn shuffle(&mut self) -> Vec<usize> {
+    pub(crate) fn shuffle(&mut self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..SLICES).collect();
         self.random.shuffle(&mut order);
         for slice in self.slice_of.values_mut() {
@@ -72,7 +72,7 @@ impl Packing {
         order
     }
 
-    fn write(&self, cluster: &Cluster, slice: usize) {
+    pub(crate) fn write(&self, cluster: &Cluster, slice: usize) {
         let here = self.slice_of.iter().filter(|(_, other)| **other == slice);
         let endpoints: Vec<Endpoint> = here
             .map(|(number, _)| Endpoint::new(Self::address(*number), ["a", "b", "c"][slice % 3]))
@@ -80,7 +80,7 @@ impl Packing {
         cluster.client().apply(shop::slice(&format!("cart-{slice}"), "cart", 8080, &endpoints));
     }
 
-    fn union(&self) -> BTreeSet<String> {
+    pub(crate) fn union(&self) -> BTreeSet<String> {
         let numbers = self.slice_of.keys();
         numbers
             .map(|number| format!("{}:8080", std::net::Ipv4Addr::from(Self::address(*number))))

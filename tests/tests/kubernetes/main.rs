@@ -7,6 +7,7 @@
 
 mod follow;
 mod policies;
+mod proxies;
 mod remote;
 mod trouble;
 mod view;

@@ -48,7 +48,7 @@ impl Proxy {
         Self::begin(command, Folder::new(), arguments)
     }
 
-    /// The same by a command to which the arguments are added.
+    /// Starts one by a command to which the arguments are added.
     pub fn start_as(mut command: Command, topology: &Topology, arguments: &[&str]) -> Self {
         let folder = Folder::new();
         let file = folder.write("topology.toml", &topology.text());

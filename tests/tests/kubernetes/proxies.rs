@@ -2,7 +2,7 @@
 
 use crate::follow::{Packing, SLICES};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tests::backend::Backend;
@@ -101,11 +101,13 @@ fn what_changes_in_the_cluster_reaches_the_proxy() {
     let mesh = Mesh::start(&need!(Programs::find()), need!(ports::outside()), 1);
     mesh.until_served();
     mesh.until_endpoints(3);
-    spread(50, Duration::from_secs(1), |_| {
-        assert_eq!(mesh.get().unwrap().0, 200);
-    });
-    let local = |zone| mesh.proxy.metrics().sum("tidegate_requests_total", &[("dst_zone", zone)]);
-    assert!(local("a") > 40.0, "the proxy's zone is that of its node: {}", local("a"));
+    let debug = mesh.proxy.debug();
+    assert_eq!(debug["proxy"]["zone"], "a", "the proxy's zone is that of its node");
+    let endpoints = debug["services"][0]["endpoints"].as_array().unwrap();
+    for endpoint in endpoints {
+        let local = endpoint["zone"] == "a";
+        assert_eq!(endpoint["locality"], if local { "local" } else { "remote" }, "{endpoint}");
+    }
 
     // Both aliases, then a policy, then the node's label.
     let (source, signal, mode) =
@@ -232,4 +234,80 @@ fn proxies_have_the_union_of_the_slices() {
             if known == wanted { Ok(()) } else { Err((round, known.len(), wanted.len())) }
         });
     }
+}
+
+/// Requests that each endpoint got so far, by address.
+fn picks(proxy: &Proxy) -> BTreeMap<String, u64> {
+    let service = proxy.service(CART).unwrap_or_default();
+    let endpoints = service["endpoints"].as_array().cloned().unwrap_or_default();
+    let one = |endpoint: &Value| {
+        Some((endpoint["address"].as_str()?.to_owned(), endpoint["picks"].as_u64()?))
+    };
+    endpoints.iter().filter_map(one).collect()
+}
+
+#[test]
+fn a_zone_that_fails_here_is_served_by_the_same_zone_of_another_cluster() {
+    let (programs, ip) = (need!(Programs::find()), need!(ports::outside()));
+    let mut mesh = Mesh::start(&programs, ip, 1);
+    let mut east = Cluster::start(&programs);
+    east.shop();
+    let there = Backend::start_at(ip, "a", "5ms");
+    let SocketAddr::V4(address) = there.address else { panic!("{}", there.address) };
+    let endpoints = [Endpoint::new(*address.ip(), "a").on("node-a")];
+    east.client().apply(shop::slice("cart-1", "cart", address.port(), &endpoints));
+    mesh.cluster.define_multicluster();
+    east.define_multicluster();
+    mesh.cluster.join("east", &east.kubeconfig(Some(&east.remote_token())));
+    east.client().export("cart");
+    mesh.until_served();
+    let late = Duration::from_mins(1);
+    until("endpoints of both clusters", late, || match mesh.proxy.states(CART).len() {
+        4 => Ok(()),
+        other => Err(other),
+    });
+
+    // Of each hundred requests: good ones, and those to the zone here, the same zone there, and elsewhere.
+    let (here, there) = (mesh.backends[0].address.to_string(), there.address.to_string());
+    let hundred = |mesh: &Mesh| {
+        let before = picks(&mesh.proxy);
+        let mut good = 0;
+        spread(100, Duration::from_secs(2), |_| {
+            good += u64::from(mesh.get().is_ok_and(|(status, ..)| status == 200));
+        });
+        let after = picks(&mesh.proxy);
+        let new = |address: &String| after[address] - before[address];
+        let all: u64 = after.keys().map(new).sum();
+        (good, new(&here), new(&there), all - new(&here) - new(&there))
+    };
+    let until_split = |mesh: &Mesh, what: &str, fits: fn((u64, u64, u64, u64)) -> bool| {
+        let split = until(what, late, || {
+            let split = hundred(mesh);
+            if fits(split) { Ok(split) } else { Err(split) }
+        });
+        println!("{what}: good, here, there, elsewhere {split:?}");
+    };
+    let shared =
+        |(good, here, there, elsewhere)| good == 100 && here > 10 && there > 10 && elsewhere <= 5;
+    until_split(&mesh, "both serve the zone", shared);
+    mesh.backends[0].switch("fail-percent=100");
+    until_split(
+        &mesh,
+        "the same zone of the other cluster takes over",
+        |(good, here, there, _)| good == 100 && here <= 5 && there >= 70,
+    );
+
+    // The other API server is away: what was known there stays.
+    east.kill_server(0);
+    until("the controller says so", late, || {
+        let stale = mesh.controllers[0].stale_seconds("east");
+        if stale > 1.0 { Ok(()) } else { Err(stale) }
+    });
+    assert_eq!(mesh.proxy.states(CART).len(), 4, "the last known endpoints");
+    until_split(&mesh, "still so", |(good, _, there, elsewhere)| {
+        good == 100 && there > 2 * elsewhere
+    });
+    mesh.backends[0].switch("reset");
+    until_split(&mesh, "and back", shared);
+    mesh.controllers.clear();
 }

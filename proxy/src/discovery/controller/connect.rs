@@ -34,8 +34,9 @@ const CONNECT: Duration = Duration::from_secs(1);
 /// And one that does not begin to talk in this time; the controller reviews the token in between.
 const GREET: Duration = Duration::from_secs(6);
 
-/// A stream on which nothing comes is asked for life after this time, and given up when no answer comes in the same time.
-const PING: Duration = Duration::from_secs(5);
+/// A stream on which nothing comes is asked for life after this time, and given up when no answer comes in the same time: a
+/// replica that hangs, or a network that swallows everything, is left within ten seconds.
+const PING: Duration = Duration::from_secs(4);
 
 /// Largest message: a service of some 80,000 endpoints.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;

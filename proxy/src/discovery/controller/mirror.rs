@@ -25,6 +25,8 @@ pub struct Mirror {
     services: HashMap<Arc<str>, Held>,
     /// What is asked for, and what it was said to be.
     destinations: HashMap<Destination, Option<Target>>,
+    /// Services that were named on this stream without being held, and asked for again because of it, once.
+    missing: HashSet<Arc<str>>,
 }
 
 #[derive(Debug)]
@@ -91,6 +93,7 @@ impl Mirror {
         for held in self.services.values_mut() {
             (held.fresh, held.awaited) = (false, false);
         }
+        self.missing.clear();
         let mut gone = Vec::new();
         self.drop_unused(&mut gone);
         gone
@@ -192,6 +195,7 @@ impl Mirror {
         let refused = held.head.policy_refused.clone();
         let refused = refused.map(|problem| format!("policy of {}: {problem}", held.head.id));
         let change = Change::Service(self.update(&held));
+        self.missing.remove(&held.head.id);
         self.services.insert(Arc::clone(&held.head.id), held);
         Heard { changes: vec![change], again: Vec::new(), refused }
     }
@@ -202,25 +206,34 @@ impl Mirror {
         let Some(known) = self.destinations.get_mut(&destination) else {
             return Ok(heard); // given up in the meantime
         };
-        let target = match target {
-            Target::Service(id) => match self.services.get_mut(&id) {
-                Some(held) => {
-                    held.fresh = false;
-                    Target::Service(id)
-                }
-                // It was told, but could not be read.
-                None => Target::Passthrough(Passthrough::Unanswered),
-            },
-            passthrough @ Target::Passthrough(_) => passthrough,
-        };
         let before = known.replace(target.clone());
-        let left = before.as_ref().is_some_and(|before| *before != target);
+        let left = before.is_some_and(|before| before != target);
+        let target = match target {
+            Target::Service(id) if self.missed(&id) => {
+                if self.missing.insert(id) {
+                    heard.again.push(destination.clone());
+                }
+                Target::Passthrough(Passthrough::Unanswered)
+            }
+            other => other,
+        };
         // Told also when it is what it was: the data plane may have given up waiting in the meantime.
         heard.changes.push(Change::Resolved(destination, target));
         if left {
             self.drop_unused(&mut heard.changes);
         }
         Ok(heard)
+    }
+
+    /// Whether a service is not held, although the controller believes that it is: it no longer is, or could not be read.
+    fn missed(&mut self, id: &Arc<str>) -> bool {
+        match self.services.get_mut(id) {
+            Some(held) => {
+                held.fresh = false;
+                false
+            }
+            None => true,
+        }
     }
 
     fn callers_changed(&mut self, sent: &proto::Callers) -> Heard {

@@ -74,6 +74,10 @@ pub struct RunArguments {
     #[arg(long, env = env::OUTBOUND, value_name = "ADDRESS", value_delimiter = ',', default_values_t = default_outbound())]
     pub outbound: Vec<SocketAddr>,
 
+    /// Addresses to which calls to the application are brought, where a controller says what there is
+    #[arg(long, env = env::INBOUND, value_name = "ADDRESS", value_delimiter = ',', default_values_t = default_inbound())]
+    pub inbound: Vec<SocketAddr>,
+
     /// Zone that this proxy stands in; goes before what the topology or the controller says
     #[arg(long, env = env::ZONE)]
     pub zone: Option<String>,
@@ -175,6 +179,14 @@ fn default_outbound() -> Vec<SocketAddr> {
     vec![
         SocketAddr::from((Ipv4Addr::LOCALHOST, port::OUTBOUND)),
         SocketAddr::from((Ipv6Addr::LOCALHOST, port::OUTBOUND)),
+    ]
+}
+
+fn default_inbound() -> Vec<SocketAddr> {
+    // The kernel brings the calls to the address of the interface that they come by.
+    vec![
+        SocketAddr::from((Ipv4Addr::UNSPECIFIED, port::INBOUND)),
+        SocketAddr::from((Ipv6Addr::UNSPECIFIED, port::INBOUND)),
     ]
 }
 

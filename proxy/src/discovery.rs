@@ -133,6 +133,15 @@ pub enum ListenerKind {
     Forward,
     /// The application's calls, brought here by the kernel: the service is found by the address that was dialled.
     Outbound,
+    /// Calls to the application, brought here by the kernel.
+    Inbound,
+}
+
+impl ListenerKind {
+    /// Whether the kernel brings connections here that were for another address.
+    pub(crate) fn is_redirected(&self) -> bool {
+        matches!(self, Self::Outbound | Self::Inbound)
+    }
 }
 
 /// The whole state of the mesh as one proxy needs it.

@@ -15,6 +15,7 @@ pub mod endpoint;
 pub mod flood;
 #[doc(hidden)]
 pub mod fuzzing;
+mod inbound;
 pub mod latency;
 mod listener;
 pub mod metrics;

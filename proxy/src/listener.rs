@@ -29,8 +29,15 @@ pub(crate) fn bind(
     let mut shares: Vec<Vec<Bound>> =
         (0..workers).map(|_| Vec::with_capacity(listeners.len())).collect();
     for listener in listeners {
-        let bound = sockets(listener.address, workers)
-            .map_err(|source| StartError::Bind { address: listener.address, source })?;
+        let bound = match sockets(listener, workers) {
+            Ok(bound) => bound,
+            Err(error) if listener.kind.is_redirected() && is_without_ipv6(listener, &error) => {
+                tracing::info!(address = %listener.address, "no IPv6 here, so nothing comes by it");
+                addresses.push(listener.address);
+                continue;
+            }
+            Err(source) => return Err(StartError::Bind { address: listener.address, source }),
+        };
         addresses.push(bound.0);
         for (share, socket) in shares.iter_mut().zip(bound.1) {
             share.push(Bound { socket, kind: listener.kind.clone() });
@@ -39,7 +46,19 @@ pub(crate) fn bind(
     Ok((addresses, shares))
 }
 
-fn sockets(address: SocketAddr, count: usize) -> Result<(SocketAddr, Vec<TcpListener>)> {
+/// Whether the machine has no IPv6 at all, or none on the address: no rule leads here then.
+fn is_without_ipv6(listener: &ListenerSpec, error: &std::io::Error) -> bool {
+    /// Of Linux: the family is not there.
+    const EAFNOSUPPORT: i32 = 97;
+    let absent = error.raw_os_error() == Some(EAFNOSUPPORT)
+        || error.kind() == std::io::ErrorKind::AddrNotAvailable;
+    listener.address.is_ipv6() && absent
+}
+
+fn sockets(listener: &ListenerSpec, count: usize) -> Result<(SocketAddr, Vec<TcpListener>)> {
+    let one_family = listener.kind.is_redirected();
+    let socket = |address, sharing| socket(address, sharing, one_family);
+    let address = listener.address;
     // Sockets that share a port would also share it with another process of the same user: the first one is bound alone,
     // so that a port in use is an error.
     let alone = socket(address, Sharing::Alone)?;
@@ -59,7 +78,7 @@ enum Sharing {
     WithOtherWorkers,
 }
 
-fn socket(address: SocketAddr, sharing: Sharing) -> Result<TcpListener> {
+fn socket(address: SocketAddr, sharing: Sharing, one_family: bool) -> Result<TcpListener> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM.nonblocking().cloexec(),
@@ -74,6 +93,10 @@ fn socket(address: SocketAddr, sharing: Sharing) -> Result<TcpListener> {
     let probes =
         TcpKeepalive::new().with_time(DEAD_AFTER / 2).with_interval(DEAD_AFTER / 4).with_retries(2);
     socket.set_tcp_keepalive(&probes)?;
+    if one_family && address.is_ipv6() {
+        // IPv4 has a listener of its own on the same port.
+        socket.set_only_v6(true)?;
+    }
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())

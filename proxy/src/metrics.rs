@@ -67,6 +67,10 @@ pub fn describe() {
         "tidegate_connections_total",
         "Connections that are not HTTP, by how they ended"
     );
+    metrics::describe_gauge!(
+        "tidegate_requests_in_flight",
+        "Calls to the application whose answers are under way"
+    );
     metrics::describe_gauge!("tidegate_open_connections", "Open connections that are not HTTP");
     metrics::describe_histogram!(
         "tidegate_request_duration_seconds",
@@ -115,37 +119,58 @@ impl<const N: usize> Lazy<N> {
     }
 }
 
+/// Whose calls are counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// The application's.
+    #[default]
+    Outbound,
+    /// Those to the application.
+    Inbound,
+}
+
+impl Direction {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Outbound => "outbound",
+            Self::Inbound => "inbound",
+        }
+    }
+}
+
 /// What is counted per service.
 #[derive(Debug)]
 pub struct ServiceMetrics {
+    direction: Direction,
     service: SharedString,
     picks: [Lazy<REASONS>; 2],
     would_be: [Lazy<REASONS>; 2],
     pool_changes: [Lazy<REASONS>; 2],
     retries: Lazy<3>,
     durations: [OnceLock<Histogram>; 3],
-    local_share: Gauge,
-    remote_in_use: Gauge,
+    in_flight: OnceLock<Gauge>,
 }
 
 impl ServiceMetrics {
     /// The handles of one service.
-    pub(crate) fn new(service: &Arc<str>) -> Self {
-        let service = SharedString::from(Arc::clone(service));
+    pub(crate) fn new(direction: Direction, service: &Arc<str>) -> Self {
         Self {
+            direction,
             picks: Default::default(),
             would_be: Default::default(),
             pool_changes: Default::default(),
             retries: Lazy::default(),
             durations: Default::default(),
-            local_share: metrics::gauge!("tidegate_local_share", "service" => service.clone()),
-            remote_in_use: metrics::gauge!("tidegate_remote_endpoints_in_use", "service" => service.clone()),
-            service,
+            in_flight: OnceLock::new(),
+            service: SharedString::from(Arc::clone(service)),
         }
     }
 
+    /// Counts where a request was sent and why; nothing is chosen for calls to the application.
     pub(crate) fn picked(&self, locality: Locality, reason: Reason) {
-        if let Some(family) = self.picks.get(index_of(locality)) {
+        if self.direction == Direction::Outbound
+            && let Some(family) = self.picks.get(index_of(locality))
+        {
             family.increment(reason as usize, || {
                 metrics::counter!("tidegate_picks_total", "service" => self.service.clone(),
                     "locality" => name_of(locality), "reason" => reason.as_str())
@@ -187,11 +212,25 @@ impl ServiceMetrics {
         let index = locality.map_or(2, index_of);
         if let (Some(cell), Some(name)) = (self.durations.get(index), LOCALITIES.get(index)) {
             cell.get_or_init(|| {
-                metrics::histogram!("tidegate_request_duration_seconds", "direction" => "outbound",
+                metrics::histogram!("tidegate_request_duration_seconds", "direction" => self.direction.as_str(),
                     "service" => self.service.clone(), "locality" => *name)
             })
             .record(seconds);
         }
+    }
+
+    /// Counts a call to the application as in flight until what is returned is dropped. Those of the application are seen in
+    /// the balancer.
+    pub(crate) fn request_began(&self) -> Option<Open> {
+        if self.direction == Direction::Outbound {
+            return None;
+        }
+        let gauge = self.in_flight.get_or_init(|| {
+            metrics::gauge!("tidegate_requests_in_flight", "direction" => self.direction.as_str(),
+                "service" => self.service.clone())
+        });
+        gauge.increment(1.0);
+        Some(Open(gauge.clone()))
     }
 
     /// Sets what only a snapshot knows.
@@ -205,14 +244,16 @@ impl ServiceMetrics {
 
     /// Sets the share of local requests and the number of remote endpoints in use.
     pub(crate) fn set_pool(&self, local_share: f64, remote_in_use: u32) {
-        self.local_share.set(local_share);
-        self.remote_in_use.set(f64::from(remote_in_use));
+        metrics::gauge!("tidegate_local_share", "service" => self.service.clone()).set(local_share);
+        metrics::gauge!("tidegate_remote_endpoints_in_use", "service" => self.service.clone())
+            .set(f64::from(remote_in_use));
     }
 }
 
 /// What is counted per service and zone of the endpoint.
 #[derive(Debug)]
 pub struct ZoneMetrics {
+    direction: Direction,
     service: SharedString,
     source: SharedString,
     zone: SharedString,
@@ -228,6 +269,7 @@ pub struct ZoneMetrics {
 impl ZoneMetrics {
     /// The handles of one service, one zone of the caller and one zone of endpoints.
     pub(crate) fn new(
+        direction: Direction,
         service: &Arc<str>,
         source: Option<&Arc<str>>,
         zone: Option<&Arc<str>>,
@@ -238,6 +280,7 @@ impl ZoneMetrics {
             })
         };
         Self {
+            direction,
             service: SharedString::from(Arc::clone(service)),
             source: label(source),
             zone: label(zone),
@@ -257,7 +300,7 @@ impl ZoneMetrics {
             (self.requests.get(protocol as usize), names)
         {
             family.increment(class as usize, || {
-                metrics::counter!("tidegate_requests_total", "direction" => "outbound",
+                metrics::counter!("tidegate_requests_total", "direction" => self.direction.as_str(),
                     "service" => self.service.clone(), "src_zone" => self.source.clone(),
                     "dst_zone" => self.zone.clone(), "protocol" => *protocol, "class" => *name)
             });
@@ -268,7 +311,7 @@ impl ZoneMetrics {
     pub(crate) fn connected(&self, class: Class) {
         if let Some(name) = CLASSES.get(class as usize) {
             self.connections.increment(class as usize, || {
-                metrics::counter!("tidegate_connections_total", "direction" => "outbound",
+                metrics::counter!("tidegate_connections_total", "direction" => self.direction.as_str(),
                     "service" => self.service.clone(), "src_zone" => self.source.clone(),
                     "dst_zone" => self.zone.clone(), "class" => *name)
             });
@@ -276,14 +319,14 @@ impl ZoneMetrics {
     }
 
     /// Counts a connection that is not HTTP as open until what is returned is dropped.
-    pub(crate) fn connection_opened(&self) -> OpenConnection {
+    pub(crate) fn connection_opened(&self) -> Open {
         let gauge = self.open.get_or_init(|| {
-            metrics::gauge!("tidegate_open_connections", "direction" => "outbound",
+            metrics::gauge!("tidegate_open_connections", "direction" => self.direction.as_str(),
                 "service" => self.service.clone(), "src_zone" => self.source.clone(),
                 "dst_zone" => self.zone.clone())
         });
         gauge.increment(1.0);
-        OpenConnection(gauge.clone())
+        Open(gauge.clone())
     }
 
     pub(crate) fn ejected(&self, cause: EjectionCause) {
@@ -303,7 +346,11 @@ impl ZoneMetrics {
     }
 
     /// The counters of bytes on the sockets of this zone's endpoints: sent to them, received from them.
+    /// Calls to the application cross nothing, and are counted where they come from.
     pub(crate) fn bytes(&self) -> (Counter, Counter) {
+        if self.direction == Direction::Inbound {
+            return (Counter::noop(), Counter::noop());
+        }
         let make = |flow: &'static str| {
             metrics::counter!("tidegate_zone_bytes_total", "service" => self.service.clone(),
                 "src_zone" => self.source.clone(), "dst_zone" => self.zone.clone(), "flow" => flow)
@@ -324,11 +371,11 @@ impl ZoneMetrics {
     }
 }
 
-/// A connection that is counted as open.
+/// A connection or request that is counted as under way.
 #[derive(Debug)]
-pub(crate) struct OpenConnection(Gauge);
+pub(crate) struct Open(Gauge);
 
-impl Drop for OpenConnection {
+impl Drop for Open {
     fn drop(&mut self) {
         self.0.decrement(1.0);
     }

@@ -22,7 +22,9 @@ pub(crate) mod resolve;
 pub(crate) mod retry;
 pub(crate) mod send;
 pub(crate) mod shed;
+pub(crate) mod upgrade;
 
+use crate::inbound;
 use crate::metrics::{Class, Protocol};
 use crate::outbound::accept::Caller;
 use crate::outbound::body::request::Upload;
@@ -30,7 +32,7 @@ use crate::outbound::body::response::ResponseBody;
 use crate::outbound::detect::Version;
 use crate::outbound::record::Exchange;
 use crate::outbound::reply::Refusal;
-use crate::outbound::resolve::{Memo, Route};
+use crate::outbound::resolve::{Memo, Route, Target};
 use crate::outbound::retry::{Bounds, Replay};
 use crate::outbound::send::Timing;
 use crate::worker::local::LocalService;
@@ -80,14 +82,20 @@ async fn forward(
     let retries = service.setting(|settings| settings.retry.attempts > 1);
     let upload = Upload::new(incoming, retries, caller.waits_for_body());
     let mut exchange = Exchange::begin(Rc::clone(service), protocol, upload.clone(), clock.now());
+    if matches!(caller.target, Target::Application(_)) && inbound::is_probe(&head.headers) {
+        exchange.is_probe();
+    }
     let Some(mut endpoint) = exchange.pick() else {
         exchange.fail(classify::Origin::Proxy);
         return reply::refuse(protocol, Refusal::NoEndpoints);
     };
     let bounds =
         service.setting(|settings| Bounds::new(settings, &head.headers, exchange.started()));
-    head::strip_request(&mut head.headers);
     let version = endpoint.shared().protocol.version(caller.version);
+    let wish = head::strip_request(&mut head.headers);
+    if upgrade::wish(wish, &mut head, version) {
+        exchange.wish_upgrade();
+    }
     let mut request = send::fit(head, upload.body(), version, memo);
     send::hold_body(&mut request, &upload);
     let replay = Replay::new(&request, upload, bounds);
@@ -106,7 +114,7 @@ async fn forward(
                 (endpoint, request) = next;
                 count += 1;
             }
-            None => return attempted.into_response(exchange, caller.version),
+            None => return attempted.into_response(exchange, caller),
         }
     }
 }

@@ -26,6 +26,8 @@ pub struct Registry {
     version: AtomicU64,
     /// Ports whose connections are not looked into, where a service does not say what it speaks.
     opaque_ports: PortList,
+    /// The port of the admin server, which nobody reaches through the proxy.
+    admin_port: Option<u16>,
     /// Held while something is taken over: one at a time.
     applying: Mutex<()>,
     /// What was asked of a controller; `None` where a topology file says everything.
@@ -47,6 +49,7 @@ impl Registry {
             clock,
             index: ArcSwap::default(),
             opaque_ports: PortList::server_first(),
+            admin_port: None,
             version: AtomicU64::new(0),
             applying: Mutex::new(()),
             destinations: None,
@@ -68,6 +71,17 @@ impl Registry {
     pub fn with_opaque_ports(mut self, ports: PortList) -> Self {
         self.opaque_ports = ports;
         self
+    }
+
+    /// The same with an admin server that nobody is to reach through the proxy.
+    #[must_use]
+    pub fn with_admin_port(mut self, port: u16) -> Self {
+        self.admin_port = Some(port);
+        self
+    }
+
+    pub(crate) fn admin_port(&self) -> Option<u16> {
+        self.admin_port
     }
 
     /// Whether connections to this port are not looked into, where the service does not say what it speaks.

@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use crate::discovery::{EndpointProtocol, EndpointUpdate, Place, ServiceUpdate};
 use crate::endpoint::{Counts, Endpoint, key};
 use crate::latency::{Latencies, Quantiles};
-use crate::metrics::{ServiceMetrics, ZoneMetrics};
+use crate::metrics::{Direction, ServiceMetrics, ZoneMetrics};
 use crate::settings::Settings;
 use arc_swap::ArcSwap;
 use balance::balancer::{Balancer, Connection, Outcome, Pick, RetryRefused, Served, Ticket};
@@ -40,6 +40,7 @@ pub struct Service {
 /// What discovery and policy say about a service now.
 #[derive(Debug)]
 pub struct State {
+    direction: Direction,
     /// What governs its requests.
     pub settings: Settings,
     /// The endpoints by slot.
@@ -82,11 +83,22 @@ pub struct ServiceSnapshot {
 impl Service {
     /// A service as discovery describes it, seen from `place`.
     pub(crate) fn new(update: &ServiceUpdate, place: &Place, clock: Clock) -> Self {
+        Self::directed(Direction::Outbound, update, place, clock)
+    }
+
+    /// A port of the application.
+    pub(crate) fn inbound(update: &ServiceUpdate, place: &Place, clock: Clock) -> Self {
+        Self::directed(Direction::Inbound, update, place, clock)
+    }
+
+    fn directed(direction: Direction, update: &ServiceUpdate, place: &Place, clock: Clock) -> Self {
         let now = clock.now();
         let settings = Settings::new(update, place);
         let balancer = Balancer::new(settings.config.clone(), fastrand::u64(..), now);
-        let nowhere = Arc::new(ZoneMetrics::new(&update.name, place.zone.as_ref(), None));
+        let nowhere =
+            Arc::new(ZoneMetrics::new(direction, &update.name, place.zone.as_ref(), None));
         let state = State {
+            direction,
             settings,
             endpoints: Vec::new(),
             generation: 0,
@@ -102,7 +114,7 @@ impl Service {
             version: AtomicU64::new(0),
             decisions: Mutex::new(VecDeque::with_capacity(DECISIONS)),
             latencies: Mutex::default(),
-            metrics: ServiceMetrics::new(&update.name),
+            metrics: ServiceMetrics::new(direction, &update.name),
         };
         service.update(update, place);
         service
@@ -309,6 +321,11 @@ impl ServiceSnapshot {
 }
 
 impl State {
+    /// Where this proxy runs.
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
     /// The endpoint of a key, if it is still there.
     pub fn endpoint(&self, key: EndpointKey) -> Option<&Arc<Endpoint>> {
         let endpoint = self.endpoints.get(key::slot(key))?.as_ref()?;
@@ -324,9 +341,15 @@ impl State {
     fn next(&self, update: &ServiceUpdate, place: &Place, settings: Settings) -> Self {
         let moved = self.place.zone != place.zone;
         let zone_metrics = |zone: Option<&Arc<str>>| {
-            Arc::new(ZoneMetrics::new(&update.name, place.zone.as_ref(), zone))
+            let source = match self.direction {
+                Direction::Outbound => place.zone.as_ref(),
+                // Where its callers are, only they know.
+                Direction::Inbound => None,
+            };
+            Arc::new(ZoneMetrics::new(self.direction, &update.name, source, zone))
         };
         let mut next = Self {
+            direction: self.direction,
             settings,
             endpoints: vec![None; self.endpoints.len()],
             generation: self.generation,

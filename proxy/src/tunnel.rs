@@ -40,17 +40,26 @@ pub(crate) trait Watch {
     fn half_closed(&self);
 }
 
+/// Bytes that were read before, and go first.
+#[derive(Debug, Default)]
+pub(crate) struct First {
+    pub(crate) to_endpoint: Vec<u8>,
+    pub(crate) to_caller: Vec<u8>,
+}
+
 /// Moves bytes until both directions came to their end.
 pub(crate) async fn join<C, E>(
     caller: &mut C,
     endpoint: &mut E,
+    first: First,
     watch: &impl Watch,
 ) -> Result<(), Broken>
 where
     C: AsyncRead + AsyncWrite + Unpin,
     E: AsyncRead + AsyncWrite + Unpin,
 {
-    let (mut request, mut reply) = (Direction::default(), Direction::default());
+    let mut request = Direction { kept: first.to_endpoint, ..Direction::default() };
+    let mut reply = Direction { kept: first.to_caller, ..Direction::default() };
     std::future::poll_fn(|cx| {
         let moved = request.moved + reply.moved;
         let there = request.poll(cx, caller, endpoint).map_err(|(end, error)| Broken {

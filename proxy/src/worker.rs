@@ -9,8 +9,9 @@ pub mod roster;
 use crate::clock::Clock;
 use crate::discovery::ListenerSpec;
 use crate::drain::Signal;
+use crate::inbound::Ports;
 use crate::listener::{self, Bound};
-use crate::metrics::{UNKNOWN, ZoneMetrics};
+use crate::metrics::{Direction, UNKNOWN, ZoneMetrics};
 use crate::outbound::accept;
 use crate::overload::Overload;
 use crate::registry::Registry;
@@ -73,6 +74,12 @@ pub(crate) struct Worker {
     services: RefCell<HashMap<Arc<str>, Rc<LocalService>>>,
     /// Counts requests for which no service was found.
     unresolved: ZoneMetrics,
+    /// Counts calls that are not for the application.
+    refused: ZoneMetrics,
+    /// The application's own ports.
+    ports: Ports,
+    /// Ports of this process.
+    own_ports: Vec<u16>,
     pub(crate) roster: Roster,
     pub(crate) draining: Cell<bool>,
     /// Callers that are being told that there is no room.
@@ -117,13 +124,16 @@ impl Workers {
         limits: &Limits,
     ) -> Result<Self, StartError> {
         let (addresses, shares) = listener::bind(listeners, count.max(1))?;
+        let mut own_ports: Vec<u16> = addresses.iter().map(SocketAddr::port).collect();
+        own_ports.extend(registry.admin_port());
         let mut threads = Vec::with_capacity(shares.len());
         for (number, share) in shares.into_iter().enumerate() {
             let (registry, signal) = (Arc::clone(registry), signal.clone());
             let limits = limits.clone();
+            let own_ports = own_ports.clone();
             let thread = std::thread::Builder::new().name(format!("worker-{number}"));
             let thread = thread
-                .spawn(move || run(registry, share, signal, limits))
+                .spawn(move || run(registry, share, own_ports, signal, limits))
                 .map_err(StartError::Thread)?;
             threads.push(thread);
         }
@@ -150,24 +160,39 @@ pub fn default_count() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-fn run(registry: Arc<Registry>, listeners: Vec<Bound>, signal: Signal, limits: Limits) {
+fn run(
+    registry: Arc<Registry>,
+    listeners: Vec<Bound>,
+    own_ports: Vec<u16>,
+    signal: Signal,
+    limits: Limits,
+) {
     let runtime = Builder::new_current_thread()
         .enable_io()
         .enable_time()
         .build_local(LocalOptions::default());
     match runtime {
-        Ok(runtime) => runtime.block_on(serve(registry, listeners, signal, limits)),
+        Ok(runtime) => runtime.block_on(serve(registry, listeners, own_ports, signal, limits)),
         Err(error) => tracing::error!(%error, "cannot start the runtime of a worker"),
     }
 }
 
-async fn serve(registry: Arc<Registry>, listeners: Vec<Bound>, signal: Signal, limits: Limits) {
+async fn serve(
+    registry: Arc<Registry>,
+    listeners: Vec<Bound>,
+    own_ports: Vec<u16>,
+    signal: Signal,
+    limits: Limits,
+) {
     let clock = registry.clock();
     let worker = Rc::new(Worker {
         registry,
         clock,
         services: RefCell::default(),
-        unresolved: ZoneMetrics::new(&Arc::from(UNKNOWN), None, None),
+        unresolved: ZoneMetrics::new(Direction::Outbound, &Arc::from(UNKNOWN), None, None),
+        refused: ZoneMetrics::new(Direction::Inbound, &Arc::from(UNKNOWN), None, None),
+        ports: Ports::default(),
+        own_ports,
         roster: Roster::new(limits.patience),
         draining: Cell::new(false),
         shedding: Cell::new(0),
@@ -193,6 +218,7 @@ async fn sweep(worker: &Worker) {
             worker.roster.close_idle();
             worker.release_idle();
         }
+        worker.ports.sweep(now);
         worker.services.borrow_mut().retain(|name, service| {
             let known = worker
                 .registry
@@ -241,6 +267,24 @@ impl Worker {
         for service in self.services.borrow().values() {
             service.sweep(late);
         }
+    }
+
+    /// Counts connections that were brought here and are not for the application.
+    pub(crate) fn refused(&self) -> &ZoneMetrics {
+        &self.refused
+    }
+
+    pub(crate) fn ports(&self) -> &Ports {
+        &self.ports
+    }
+
+    pub(crate) fn own_ports(&self) -> &[u16] {
+        &self.own_ports
+    }
+
+    /// This worker's view of a port of the application.
+    pub(crate) fn application(&self, address: SocketAddr) -> Rc<LocalService> {
+        self.ports.service(address, &self.registry.place(), self.clock)
     }
 
     /// This worker's view of a service.

@@ -1,4 +1,4 @@
-"""A gRPC server for the tests of whole programs. Prints its port; methods take and give plain bytes."""
+"""A gRPC server for the tests of whole programs: server.py [ADDRESS]. Prints its port; methods take and give plain bytes."""
 
 import sys
 from concurrent import futures
@@ -67,7 +67,7 @@ def main():
     options = [("grpc.max_metadata_size", 128 * 1024), ("grpc.absolute_max_metadata_size", 256 * 1024)]
     server = grpc.server(futures.ThreadPoolExecutor(max_workers=16), options=options)
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("tidegate.Test", METHODS),))
-    port = server.add_insecure_port("127.0.0.1:0")
+    port = server.add_insecure_port(sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:0")
     server.start()
     print("listening on port", port, flush=True)
     server.wait_for_termination()

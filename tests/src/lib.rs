@@ -21,6 +21,7 @@ pub mod fuzz;
 pub mod grpc;
 pub mod http;
 pub mod kubernetes;
+pub mod lab;
 pub mod listener;
 pub mod load;
 pub mod metrics;

@@ -76,6 +76,11 @@ pub fn missing(what: &str) -> Missing {
     Missing(what.to_owned())
 }
 
+/// Something that is not here.
+pub fn missing(what: &str) -> Missing {
+    Missing(what.to_owned())
+}
+
 /// The Python that has the packages of `tests/grpc/requirements.txt`.
 pub fn python() -> Result<PathBuf, Missing> {
     prepared("venv/bin/python", "Python with grpcio")

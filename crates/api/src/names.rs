@@ -65,6 +65,8 @@ pub mod env {
     pub const POD: &str = "TIDEGATE_POD";
     /// Where the application's calls arrive.
     pub const OUTBOUND: &str = "TIDEGATE_OUTBOUND";
+    /// Addresses to which the kernel brings calls to the application.
+    pub const INBOUND: &str = "TIDEGATE_INBOUND";
     /// `true` for a gateway: route by `Host`, since it dials the addresses of pods.
     pub const INGRESS: &str = "TIDEGATE_INGRESS";
     /// Ports whose bytes are not looked at.

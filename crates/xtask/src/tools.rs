@@ -18,13 +18,15 @@ pub(crate) struct Tool {
 }
 
 /// What the tests start.
-const FOR_TESTS: [Tool; 9] = [
+const FOR_TESTS: [Tool; 11] = [
     Tool { program: "curl", package: "curl" },
     Tool { program: "nghttp", package: "nghttp2-client" },
     Tool { program: "h2load", package: "nghttp2-client" },
     Tool { program: "etcd", package: "etcd-server" },
     Tool { program: "ip", package: "iproute2" },
     Tool { program: "iptables-legacy", package: "iptables" },
+    Tool { program: "redis-server", package: "redis-server" },
+    Tool { program: "openssl", package: "openssl" },
     Tool { program: "promtool", package: "prometheus" },
     Tool { program: "prometheus", package: "prometheus" },
     Tool { program: "python3", package: "python3" },
@@ -44,7 +46,7 @@ pub(crate) fn for_tests(workspace: &Workspace, may_install: bool) -> Vec<String>
     let requirements = workspace.root.join("tests/grpc/requirements.txt");
     let venv = folder(workspace).join("venv");
     let wanted = ["--requirement".as_ref(), requirements.as_os_str()];
-    if let Err(error) = venv_with(&venv, &["-c", "import grpc"], &wanted, may_install) {
+    if let Err(error) = venv_with(&venv, &["-c", "import grpc, websockets"], &wanted, may_install) {
         missing.push(format!("Python with grpcio: {error:#}"));
     }
     if let Err(error) = kubernetes::set_up(workspace, may_install) {

@@ -54,7 +54,7 @@ fn world(document: &Spanned<DeTable<'_>>, found: &mut Findings<'_>) -> World {
     }
     let mut listeners = Vec::new();
     let mut addresses = Once::new("listener");
-    for table in root.tables("listener", &["address", "service"], found) {
+    for table in root.tables("listener", &["address", "service", "redirected"], found) {
         listeners.extend(listener(&table, &services, &mut addresses, found));
     }
     if listeners.is_empty() && found.is_empty() {
@@ -100,10 +100,31 @@ fn listener(
     if address.get_ref().port() != 0 {
         addresses.claim(*address.get_ref(), address.span(), &table.at("address"), found);
     }
-    let kind = service.map_or(ListenerKind::Forward, |service| {
-        ListenerKind::Service(service.into_inner().into())
-    });
+    let kind = match (redirected(table, service.is_some(), found), service) {
+        (Some(kind), _) => kind,
+        (None, Some(service)) => ListenerKind::Service(service.into_inner().into()),
+        (None, None) => ListenerKind::Forward,
+    };
     Some(ListenerSpec { address: *address.get_ref(), kind })
+}
+
+fn redirected(
+    table: &Table<'_, '_>,
+    has_service: bool,
+    found: &mut Findings<'_>,
+) -> Option<ListenerKind> {
+    let text = table.string("redirected", found)?;
+    let (problem, remedy) = match text.get_ref().as_str() {
+        "outbound" if !has_service => return Some(ListenerKind::Outbound),
+        "inbound" if !has_service => return Some(ListenerKind::Inbound),
+        "outbound" | "inbound" => (
+            "stands beside a service".to_owned(),
+            "remove one of the two: redirected connections are found by their address",
+        ),
+        other => (format!("no direction {other:?}"), "write \"outbound\" or \"inbound\""),
+    };
+    found.add(text.span(), &table.at("redirected"), &problem, remedy);
+    None
 }
 
 /// The services read so far, and what must be unique among them.

@@ -1,12 +1,15 @@
 //! Step 1: connections of callers, from accept to close.
 
 use crate::discovery::{EndpointProtocol, ListenerKind};
+use crate::inbound;
 use crate::listener::Bound;
 use crate::metrics::Class;
 use crate::metrics::edge::{self, Closed, Peer};
 use crate::outbound::detect::{self, Detected, Inbound, Version};
 use crate::outbound::resolve::{self, Memo, Route, Target};
+use crate::outbound::upgrade::{self, Switch};
 use crate::outbound::{limits, opaque, original, shed};
+use crate::upstream::stream;
 use crate::worker::local::LocalService;
 use crate::worker::roster::{Command, Entry};
 use crate::worker::{LocalExecutor, Worker};
@@ -45,6 +48,8 @@ pub(crate) struct Caller {
     pub(crate) version: Version,
     /// What the last request was resolved to.
     pub(crate) memo: RefCell<Option<Rc<Memo>>>,
+    /// What its connection is to become after the answer that is under way.
+    switch: RefCell<Option<Switch>>,
     entry: Rc<Entry>,
 }
 
@@ -83,15 +88,10 @@ async fn serve(worker: Rc<Worker>, stream: TcpStream, kind: ListenerKind) {
     if let Err(error) = stream.set_nodelay(true) {
         return tracing::debug!(%error, "a caller went away at once");
     }
-    let target = match kind {
-        ListenerKind::Service(name) => Target::Service(name),
-        ListenerKind::Forward => Target::Host,
-        ListenerKind::Outbound => match original::destination(&stream) {
-            Ok(Some(address)) => Target::Address(address),
-            // Nothing brought it here: the application itself, which knows the proxy (`HTTP_PROXY`).
-            Ok(None) => Target::Host,
-            Err(error) => return tracing::debug!(%error, "a caller went away at once"),
-        },
+    let target = match target(&worker, &stream, kind) {
+        Ok(Some(target)) => target,
+        Ok(None) => return stream::reset(&stream),
+        Err(error) => return tracing::debug!(%error, "a caller went away at once"),
     };
     let member = worker.roster.join();
     let entry = Rc::clone(&member.entry);
@@ -128,13 +128,51 @@ async fn serve(worker: Rc<Worker>, stream: TcpStream, kind: ListenerKind) {
     serve_http(&worker, target, inbound, version, &entry).await;
 }
 
+/// What says where a connection goes; `None` when it is refused, which is counted.
+fn target(
+    worker: &Worker,
+    stream: &TcpStream,
+    kind: ListenerKind,
+) -> std::io::Result<Option<Target>> {
+    Ok(match kind {
+        ListenerKind::Service(name) => Some(Target::Service(name)),
+        ListenerKind::Forward => Some(Target::Host),
+        ListenerKind::Outbound => match original::destination(stream)? {
+            Some(address) => Some(Target::Address(address)),
+            // An application that was told of the proxy names the service itself. Nobody else is served.
+            None if original::canonical(stream.peer_addr()?).ip().is_loopback() => {
+                Some(Target::Host)
+            }
+            None => {
+                tracing::debug!("a connection to the proxy's own port was refused");
+                worker.unresolved().connected(Class::Rejected);
+                None
+            }
+        },
+        ListenerKind::Inbound => {
+            let original = original::destination(stream)?;
+            let is_ours = |ip| worker.ports().is_ours(ip);
+            match inbound::judge(original, worker.own_ports(), is_ours) {
+                Ok(address) => Some(Target::Application(address)),
+                Err(reason) => {
+                    tracing::debug!(?reason, ?original, "a connection from outside was refused");
+                    worker.refused().connected(Class::Rejected);
+                    None
+                }
+            }
+        }
+    })
+}
+
 /// Whether the bytes of a connection are not to be looked at.
 fn is_opaque(worker: &Worker, service: &LocalService, target: &Target) -> bool {
     match service.setting(|settings| settings.protocol) {
         EndpointProtocol::Opaque => true,
         EndpointProtocol::Http1 | EndpointProtocol::Http2 => false,
         EndpointProtocol::Detect => match target {
-            Target::Address(address) => worker.registry().is_opaque(address.port()),
+            Target::Address(address) | Target::Application(address) => {
+                worker.registry().is_opaque(address.port())
+            }
             Target::Service(_) | Target::Host => false,
         },
     }
@@ -153,6 +191,7 @@ async fn serve_http(
         target,
         version,
         memo: RefCell::new(None),
+        switch: RefCell::new(None),
         entry: Rc::clone(entry),
     };
     let caller = Rc::new(caller);
@@ -177,15 +216,25 @@ async fn serve_http1(
     io: Inbound,
     caller: Rc<Caller>,
 ) -> Option<hyper::Result<()>> {
-    let service = service_fn(move |request| handle(Rc::clone(&caller), request));
+    let called = Rc::clone(&caller);
+    let service = service_fn(move |request| handle(Rc::clone(&called), request));
     let mut builder = http1::Builder::new();
     builder
         .auto_date_header(false)
         .max_headers(limits::FIELDS_MAX)
         .max_header_size(limits::HEADER_BYTES_MAX)
         .max_buf_size(limits::BUFFER_BYTES_MAX);
-    let connection = builder.serve_connection(TokioIo::new(io), service);
-    Governed { entry, connection, drain: http1::Connection::graceful_shutdown }.await
+    let mut connection = builder.serve_connection(TokioIo::new(io), service);
+    let drain = |connection: Pin<&mut Pin<&mut http1::Connection<_, _>>>| {
+        connection.get_mut().as_mut().graceful_shutdown();
+    };
+    let ended = Governed { entry, connection: Pin::new(&mut connection), drain }.await;
+    let switch = caller.switch.take();
+    if let (Some(switch), Some(Ok(()))) = (switch, &ended) {
+        let http1::Parts { io, read_buf, .. } = connection.into_parts();
+        Box::pin(upgrade::serve(entry, switch, io.into_inner(), read_buf)).await;
+    }
+    ended
 }
 
 async fn serve_http2(
@@ -222,6 +271,11 @@ impl Caller {
     /// What is told while a request waits for its body. Streams of HTTP/2 may be silent for as long as they like.
     pub(crate) fn waits_for_body(&self) -> Option<Rc<Entry>> {
         (self.version == Version::Http1).then(|| Rc::clone(&self.entry))
+    }
+
+    /// After the answer under way, its connection is to become something else.
+    pub(crate) fn switch(&self, switch: Switch) {
+        *self.switch.borrow_mut() = Some(switch);
     }
 
     fn busy(&self) -> Busy {

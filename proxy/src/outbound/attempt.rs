@@ -1,13 +1,14 @@
 //! How one attempt ended, and what the caller gets if it was the last one.
 
-use crate::metrics::Protocol;
+use crate::metrics::{Class, Protocol};
+use crate::outbound::accept::Caller;
 use crate::outbound::body::response::{Ending, ResponseBody};
 use crate::outbound::classify::{self, Verdict};
 use crate::outbound::detect::Version;
 use crate::outbound::record::Exchange;
 use crate::outbound::reply::Refusal;
 use crate::outbound::retry::{RETRIED, Replay};
-use crate::outbound::{head, limits, reply};
+use crate::outbound::{head, limits, reply, upgrade};
 use crate::upstream::Lease;
 use crate::upstream::failure::Failed;
 use crate::worker::local::LocalEndpoint;
@@ -63,6 +64,7 @@ pub(crate) fn classify(
         // nothing here. The HTTP/1 library keeps the limits of a header itself.
         Ok((response, lease))
             if response.status() == StatusCode::SWITCHING_PROTOCOLS
+                && !exchange.wishes_upgrade()
                 || !head::is_framed(response.headers())
                 || matches!(lease, Lease::Http2(_)) && limits::too_large(response.headers()) =>
         {
@@ -115,11 +117,19 @@ impl Attempted {
     pub(crate) fn into_response(
         self,
         mut exchange: Exchange,
-        version: Version,
+        caller: &Caller,
     ) -> Response<ResponseBody> {
         let retried = self.count > 1;
         exchange.settle();
         let mut response = match self.ended {
+            Ended::Answered { response, .. }
+                if response.status() == StatusCode::SWITCHING_PROTOCOLS =>
+            {
+                let (head, switch) = upgrade::agree(response, &self.endpoint);
+                caller.switch(switch);
+                exchange.finish(Class::Success, exchange.now());
+                Response::from_parts(head, ResponseBody::empty())
+            }
             Ended::Answered { response, lease, outcome } => {
                 let grpc = exchange.protocol() == Protocol::Grpc;
                 let status_in_trailers = grpc
@@ -133,7 +143,7 @@ impl Attempted {
                     lease: Some(lease),
                     status_in_trailers,
                 };
-                deliver(response, ending, version)
+                deliver(response, ending, caller.version)
             }
             Ended::Failed(verdict) => {
                 exchange.fail(verdict.origin);

@@ -74,18 +74,31 @@ pub(crate) fn host(headers: &HeaderMap) -> Result<Option<&HeaderValue>, Refusal>
     }
 }
 
-/// Removes what is meant for the connection only (RFC 9110, 7.6.1), and every wish to change its protocol.
-pub(crate) fn strip_request(headers: &mut HeaderMap) {
+/// Removes what is meant for the connection only (RFC 9110, 7.6.1). Returns a wish to change its protocol, if there is one.
+pub(crate) fn strip_request(headers: &mut HeaderMap) -> Option<HeaderValue> {
     if !headers.keys().any(is_for_one_connection) {
-        return;
+        return None;
     }
     let trailers = headers.get(TE).is_some_and(accepts_trailers);
+    let wish = if headers.contains_key(CONNECTION) { wished(headers) } else { None };
     strip_response(headers);
     headers.remove(TE);
     headers.remove(HTTP2_SETTINGS);
     if trailers {
         headers.insert(TE, TRAILERS);
     }
+    wish
+}
+
+/// An `Upgrade` counts only where `Connection` names it, and where there is one.
+fn wished(headers: &HeaderMap) -> Option<HeaderValue> {
+    let mut wishes = headers.get_all(UPGRADE).iter();
+    let (Some(wish), None) = (wishes.next(), wishes.next()) else { return None };
+    let mut names = headers
+        .get_all(CONNECTION)
+        .iter()
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    names.any(|name| name.trim_ascii().eq_ignore_ascii_case(b"upgrade")).then(|| wish.clone())
 }
 
 /// The same for a response. The framing of its body is left to the HTTP library.

@@ -11,10 +11,10 @@
 //! the success into a failure. A later reset is counted but not held against the endpoint: it may be its answer to what the
 //! caller sent. How long anything takes teaches nothing; open connections count when candidates are compared.
 
-use crate::metrics::{Class, OpenConnection, ZoneMetrics};
+use crate::metrics::{Class, Open, ZoneMetrics};
 use crate::outbound::accept::Governed;
 use crate::outbound::detect::Inbound;
-use crate::tunnel::{self, Broken, Side};
+use crate::tunnel::{self, Broken, First, Side};
 use crate::upstream::dial::{self, Target};
 use crate::upstream::stream::Counted;
 use crate::worker::Worker;
@@ -57,7 +57,7 @@ pub(crate) async fn serve(
     };
     let Link { mut stream, mut stay } = link;
     stay.used();
-    let ended = join(entry, &mut caller, &mut stream).await;
+    let ended = join(entry, &mut caller, &mut stream, First::default()).await;
     let (class, outcome) = judge(ended.as_ref(), stream.has_received());
     stay.end(class, outcome);
     pass_on(ended, &caller, &stream);
@@ -80,7 +80,7 @@ pub(crate) async fn straight(
         }
     };
     let _open = metrics.connection_opened();
-    let ended = join(entry, &mut caller, &mut stream).await;
+    let ended = join(entry, &mut caller, &mut stream, First::default()).await;
     metrics.connected(judge(ended.as_ref(), stream.has_received()).0);
     pass_on(ended, &caller, &stream);
 }
@@ -90,9 +90,10 @@ pub(crate) async fn join(
     entry: &Entry,
     caller: &mut Inbound,
     stream: &mut Counted,
+    first: First,
 ) -> Option<Result<(), Broken>> {
     entry.is_opaque();
-    let connection = tunnel::join(caller, stream, entry);
+    let connection = tunnel::join(caller, stream, first, entry);
     // A drain waits for it: nothing tells its two ends to come to one.
     Governed { entry, connection, drain: |_: Pin<&mut _>| () }.await
 }
@@ -231,7 +232,7 @@ struct Stay {
     endpoint: Rc<LocalEndpoint>,
     connection: Option<Connection>,
     /// There while it carries a caller's bytes; before, it only listens whether the endpoint speaks first.
-    open: Option<OpenConnection>,
+    open: Option<Open>,
 }
 
 impl Stay {

@@ -1,7 +1,7 @@
 //! What is learnt from a request: by the balancer at the response headers, by the metrics at the end of the body. An
 //! [`Exchange`] is finished exactly once, also when the request is dropped at any await.
 
-use crate::metrics::{Class, Protocol};
+use crate::metrics::{Class, Open, Protocol};
 use crate::outbound::body::request::Upload;
 use crate::outbound::classify::Origin;
 use crate::worker::local::{LocalEndpoint, LocalService};
@@ -18,6 +18,12 @@ pub(crate) struct Exchange {
     started: Timestamp,
     attempt: Option<Attempt>,
     upload: Upload,
+    /// The caller wishes to go on in another protocol, and may.
+    wishes_upgrade: bool,
+    /// Counted in flight, where that is to be seen.
+    in_flight: Option<Open>,
+    /// Not for a probe, which says nothing about how callers are served.
+    counted: bool,
     finished: bool,
 }
 
@@ -37,12 +43,37 @@ impl Exchange {
         upload: Upload,
         started: Timestamp,
     ) -> Self {
-        Self { service, protocol, started, attempt: None, upload, finished: false }
+        let in_flight = service.shared().metrics().request_began();
+        Self {
+            service,
+            protocol,
+            started,
+            attempt: None,
+            upload,
+            wishes_upgrade: false,
+            in_flight,
+            counted: true,
+            finished: false,
+        }
     }
 
     /// An answer is passed on: the request is not sent again.
     pub(crate) fn settle(&self) {
         self.upload.settle();
+    }
+
+    pub(crate) fn wish_upgrade(&mut self) {
+        self.wishes_upgrade = true;
+    }
+
+    /// It is a probe: nothing of it is counted.
+    pub(crate) fn is_probe(&mut self) {
+        self.in_flight = None;
+        self.counted = false;
+    }
+
+    pub(crate) fn wishes_upgrade(&self) -> bool {
+        self.wishes_upgrade
     }
 
     pub(crate) fn service(&self) -> &Rc<LocalService> {
@@ -128,6 +159,10 @@ impl Exchange {
     /// Counts the request.
     pub(crate) fn finish(&mut self, class: Class, now: Timestamp) {
         if std::mem::replace(&mut self.finished, true) {
+            return;
+        }
+        self.in_flight = None;
+        if !self.counted {
             return;
         }
         match &self.attempt {

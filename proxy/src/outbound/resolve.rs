@@ -54,6 +54,8 @@ pub(crate) enum Target {
     Host,
     /// The address that the caller dialled.
     Address(SocketAddr),
+    /// The application here, at the address that its caller dialled.
+    Application(SocketAddr),
 }
 
 /// Resolves a connection before anything of it was read; `None` when only its requests can tell.
@@ -66,6 +68,7 @@ pub(crate) async fn connection(worker: &Worker, target: &Target) -> Option<Route
         }
         Target::Host => None,
         Target::Address(address) => Some(by_address(worker, *address).await.0),
+        Target::Application(address) => Some(Route::Balanced(worker.application(*address))),
     }
 }
 
@@ -112,7 +115,9 @@ fn host<'a>(caller: &'a Caller, head: &'a Parts) -> Result<Cow<'a, [u8]>, Refusa
     let needless = caller.version == Version::Http1 && head.version == HttpVersion::HTTP_10;
     match &caller.target {
         Target::Service(service) if needless => Ok(service.as_bytes().into()),
-        Target::Address(address) if needless => Ok(address.to_string().into_bytes().into()),
+        Target::Address(address) | Target::Application(address) if needless => {
+            Ok(address.to_string().into_bytes().into())
+        }
         _ => Err(Refusal::Host),
     }
 }
@@ -132,6 +137,7 @@ async fn look_up(caller: &Caller, host: &[u8], version: u64) -> Result<Memo, Ref
         }
         Target::Host => by_host(worker, &authority).await?,
         Target::Address(address) => by_address(worker, *address).await,
+        Target::Application(address) => (Route::Balanced(worker.application(*address)), None),
     };
     Ok(Memo { host: header, authority, route, version, known })
 }

@@ -9,7 +9,6 @@ use crate::discovery::metrics::DiscoveryMetrics;
 use crate::discovery::watch::{self, LoadError, TopologyFile};
 use crate::discovery::{ListenerKind, ListenerSpec, Place, World};
 use crate::registry::Registry;
-use std::net::{Ipv6Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,19 +102,17 @@ fn from_controller(controller: Controller, arguments: &RunArguments) -> Started 
     let follower = Follower::new(controller, pod, &registry);
     let (status, tried) = (follower.status(), follower.tried());
     tokio::spawn(follower.follow());
-    let addresses = arguments.outbound.iter().filter(|address| exists(**address));
+    let outbound = arguments.outbound.iter().map(|address| (address, ListenerKind::Outbound));
+    let inbound = arguments.inbound.iter().map(|address| (address, ListenerKind::Inbound));
     let listeners =
-        addresses.map(|address| ListenerSpec { address: *address, kind: ListenerKind::Outbound });
+        outbound.chain(inbound).map(|(address, kind)| ListenerSpec { address: *address, kind });
     Started { registry, listeners: listeners.collect(), status: Some(status), tried: Some(tried) }
 }
 
 fn registry(registry: Registry, arguments: &RunArguments) -> Registry {
-    registry.with_opaque_ports(arguments.opaque_ports.clone())
-}
-
-/// Whether this machine has such an address: without IPv6 there is no `::1`, and nothing will come there.
-fn exists(address: SocketAddr) -> bool {
-    address.ip() != Ipv6Addr::LOCALHOST || TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok()
+    registry
+        .with_opaque_ports(arguments.opaque_ports.clone())
+        .with_admin_port(arguments.admin.port())
 }
 
 fn place(arguments: &RunArguments) -> Place {

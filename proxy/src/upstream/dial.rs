@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 
 /// A peer that does not acknowledge for this long is dead; probes find one that is silent in half of it.
-pub(crate) const DEAD_AFTER: Duration = Duration::from_secs(20);
+pub(crate) const DEAD_AFTER: Duration = Duration::from_secs(8);
 
 /// How long a connection that goes straight may take: as long as three lost SYNs, since there is no other endpoint to try.
 const STRAIGHT_TIMEOUT: Duration = Duration::from_secs(10);

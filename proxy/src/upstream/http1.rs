@@ -80,7 +80,7 @@ async fn connect(to: &Target<'_>) -> Result<SendRequest<RequestBody>, Failure> {
         .await
         .map_err(|error| Failure::Broken { error, reused: false })?;
     tokio::task::spawn_local(async move {
-        if let Err(error) = connection.await {
+        if let Err(error) = connection.with_upgrades().await {
             tracing::debug!(%error, "connection to an endpoint ended");
         }
     });

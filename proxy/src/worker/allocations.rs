@@ -57,7 +57,13 @@ fn start_proxy(endpoint: SocketAddr) -> SocketAddr {
     registry.apply(&world);
     let (addresses, shares) = listener::bind(&world.listeners, 1).unwrap();
     let share = shares.into_iter().next().unwrap();
-    tokio::task::spawn_local(serve(registry, share, Signal::default(), Limits::default()));
+    tokio::task::spawn_local(serve(
+        registry,
+        share,
+        Vec::new(),
+        Signal::default(),
+        Limits::default(),
+    ));
     addresses[0]
 }
 

@@ -2,6 +2,7 @@
 //! threads, so that a request takes no lock but its balancer's and counts no shared references.
 
 use crate::clock::Clock;
+use crate::discovery::Place;
 use crate::endpoint::{Endpoint, key};
 use crate::metrics::ZoneMetrics;
 use crate::service::{Service, State};
@@ -54,6 +55,11 @@ impl LocalService {
     /// What counts requests that reach no endpoint.
     pub(crate) fn nowhere(&self) -> Arc<ZoneMetrics> {
         Arc::clone(&self.view.borrow().state.nowhere)
+    }
+
+    /// Whether it is seen from there.
+    pub(crate) fn is_at(&self, place: &Place) -> bool {
+        self.view.borrow().state.place() == place
     }
 
     /// Reads something of the settings.

@@ -48,6 +48,14 @@ address = "127.0.0.1:4240"         # forward listener: the service is found by H
 address = "127.0.0.1:8081"
 service = "web"                    # everything that arrives here goes to this service
 
+[[listener]]
+address = "127.0.0.1:4241"
+redirected = "outbound"            # the application's calls, brought here by `tidegate-proxy redirect`
+
+[[listener]]
+address = "0.0.0.0:4243"
+redirected = "inbound"             # calls to the application, brought here by the same
+
 [[service]]
 name = "web"
 hosts = ["web.shop", "web.shop.svc.cluster.local"]   # further names for the forward listener; a port is ignored
@@ -70,6 +78,42 @@ address = "127.0.0.1:9002"
 zone = "b"
 "#;
 
+/// What becomes of a connection.
+const PROTOCOLS: &str = "\
+### What endpoints speak, and what becomes of other bytes
+
+| `protocol` | requests are sent in | other connections |
+| --- | --- | --- |
+| `http1`, the default | HTTP/1.1 | balanced as they are |
+| `http2` | HTTP/2 | balanced as they are |
+| `detect`, the default where a service has `addresses` | the caller's version | balanced as they are |
+| `opaque` | | all are balanced as they are, without a look at their bytes |
+
+A connection that is not HTTP (TLS, a database, anything) is balanced as a whole by the service's zone rules; load has no say, the
+least busy of two candidates gets it. If no connection comes about, another endpoint is tried. That it came about is a success;
+that its endpoint resets it before it sent a byte, or stops answering, turns this into a failure. Half-close and resets pass in
+both directions; where one end is done and the other silent for a minute, it is closed. A drain waits for it.
+
+With `detect`, a caller that is silent for 30 ms makes the proxy connect to an endpoint: what the endpoint says first ends the
+detection. Where both stay silent it takes one second, and the connection is not HTTP. Ports of `--opaque-ports` are not looked
+into. `http1` and `http2` wait for the caller.
+
+`Upgrade` (WebSocket) passes where both sides speak HTTP/1.1; what follows is counted as a connection. `CONNECT` is refused with
+405 and `tidegate-reason: connect_refused`: redirected connections need none.
+
+### Redirected connections
+
+`outbound`: a connection goes to the service that has its original destination among `addresses`; any other goes straight, byte
+for byte. Who dials the listener itself, from the same machine, is served as by a forward listener; others are refused.
+
+`inbound`: a connection goes on to the port and address that its caller dialled, and is counted from the server's side
+(`direction=\"inbound\"`; probes of the kubelet are not). Connections that nobody redirected, that are for the proxy's own ports, for
+loopback or for an address of another machine are refused.
+
+IPv4 and IPv6 need a listener each: `127.0.0.1` and `[::1]` for `outbound`, `0.0.0.0` and `[::]` for `inbound`. Without IPv6 on the
+machine, its listeners are left out.
+";
+
 #[test]
 fn the_page_of_configuration_is_what_the_code_does() {
     let mut command = cli::command();
@@ -91,7 +135,7 @@ fn the_page_of_configuration_is_what_the_code_does() {
          Sets the kernel's rules (iptables, table nat) that bring all TCP of a network namespace to the outbound and inbound ports,\n\
          but for the proxy's own, loopback, the admin port and the skip lists. IPv4 and IPv6, or none and the reason; doing it twice\n\
          changes nothing. Needs root with NET_ADMIN and NET_RAW. Exit status: 0 when the rules are in force (after `--undo`: gone),\n\
-         1 when not. This version sets the rules, but its proxy does not yet take the connections that they bring.\n\n\
+         1 when not.\n\n\
          {}\n\
          ## Admin server\n\n\
          {}\n\
@@ -102,6 +146,7 @@ fn the_page_of_configuration_is_what_the_code_does() {
          second, without restart (but for `[[listener]]`). A file with mistakes is refused whole: every mistake is told with its line and\n\
          what to do, the last good file stays in force, and `tidegate_discovery_errors_total` counts it.\n\n\
          ```toml\n{EXAMPLE}```\n\n\
+         {PROTOCOLS}\n\
          ## Locality policy\n\n\
          `[service.policy]` in the topology file and `spec` of a `LocalityPolicy` resource have the same fields. Mistakes are told all\n\
          at once. The policy in force, where it came from, and what it leads to are shown by `tidegate-proxy why` and `/debug/services`.\n\n\
@@ -140,7 +185,7 @@ fn the_page_of_configuration_is_what_the_code_does() {
 #[test]
 fn the_example_of_a_topology_is_valid() {
     let world = topology::parse(EXAMPLE).expect("valid");
-    assert_eq!((world.listeners.len(), world.services.len()), (2, 1));
+    assert_eq!((world.listeners.len(), world.services.len()), (4, 1));
 }
 
 #[test]

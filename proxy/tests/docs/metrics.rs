@@ -15,7 +15,7 @@ const LABELS: &[(&str, &str)] = &[
     ),
     (
         "tidegate_connections_total",
-        "direction (outbound), service, src_zone, dst_zone, class (success, failure, cancelled, rejected)",
+        "direction (outbound, inbound), service, src_zone, dst_zone, class (success, failure, cancelled, rejected)",
     ),
     ("tidegate_discovery_destinations", "target (balanced, passthrough, waiting)"),
     ("tidegate_ejections_total", "service, zone, reason (consecutive, success_rate, probe_failed)"),
@@ -23,7 +23,7 @@ const LABELS: &[(&str, &str)] = &[
     ("tidegate_load", "service, signal (normalized, outstanding)"),
     ("tidegate_load_band", "service, bound (low, high)"),
     ("tidegate_local_share", "service"),
-    ("tidegate_open_connections", "direction (outbound), service, src_zone, dst_zone"),
+    ("tidegate_open_connections", "direction (outbound, inbound), service, src_zone, dst_zone"),
     ("tidegate_picks_total", "service, locality (local, remote), reason"),
     ("tidegate_pool_changes_total", "service, change (widen, narrow), reason"),
     ("tidegate_probes_total", "service, zone, reason (success, failure)"),
@@ -34,12 +34,13 @@ const LABELS: &[(&str, &str)] = &[
     ("tidegate_remote_endpoints_in_use", "service"),
     (
         "tidegate_request_duration_seconds",
-        "direction (outbound), service, locality (local, remote, unknown)",
+        "direction (outbound, inbound), service, locality (local, remote, unknown)",
     ),
     (
         "tidegate_requests_total",
-        "direction (outbound), service, src_zone, dst_zone, protocol (http1, http2, grpc), class (success, failure, cancelled, rejected)",
+        "direction (outbound, inbound), service, src_zone, dst_zone, protocol (http1, http2, grpc), class (success, failure, cancelled, rejected)",
     ),
+    ("tidegate_requests_in_flight", "direction (inbound), service"),
     ("tidegate_retries_total", "service, result (sent, budget_exhausted, not_replayable)"),
     ("tidegate_would_be_picks_total", "service, locality (local, remote), reason"),
     ("tidegate_zone_bytes_total", "service, src_zone, dst_zone, flow (sent, received)"),

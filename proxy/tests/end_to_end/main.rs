@@ -22,4 +22,6 @@ mod opaque;
 #[cfg(test)]
 mod retry;
 #[cfg(test)]
+mod upgrade;
+#[cfg(test)]
 mod uploads;

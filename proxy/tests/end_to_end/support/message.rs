@@ -61,6 +61,27 @@ impl Wire {
         self.buffer.is_empty() && !self.more().await
     }
 
+    /// Says back everything that comes.
+    pub(crate) async fn echo(&mut self) {
+        loop {
+            let bytes = std::mem::take(&mut self.buffer);
+            self.write(bytes).await;
+            if !self.more().await {
+                return;
+            }
+        }
+    }
+
+    /// Writes bytes and reads as many at the same time.
+    pub(crate) async fn write_and_read(&mut self, bytes: &[u8]) -> (usize, Vec<u8>) {
+        let (mut from, mut to) = self.stream.split();
+        let mut read = vec![0; bytes.len()];
+        let both = async { tokio::join!(to.write_all(bytes), from.read_exact(&mut read)) };
+        let (written, received) = within("write and read", both).await;
+        written.unwrap();
+        (received.unwrap(), read)
+    }
+
     /// The next message; `None` when the connection ended before it.
     pub(crate) async fn message(&mut self, bodiless: Bodiless) -> Option<Message> {
         let head = self.head().await?;
@@ -85,7 +106,8 @@ impl Wire {
         Some(message)
     }
 
-    async fn head(&mut self) -> Option<String> {
+    /// The head of the next message alone.
+    pub(crate) async fn head(&mut self) -> Option<String> {
         loop {
             if let Some(end) = find(&self.buffer, b"\r\n\r\n") {
                 let head: Vec<u8> = self.buffer.drain(..end + 4).collect();
@@ -109,7 +131,8 @@ impl Wire {
         }
     }
 
-    async fn exactly(&mut self, length: usize) -> Vec<u8> {
+    /// So many bytes, or as many as there are before the end.
+    pub(crate) async fn exactly(&mut self, length: usize) -> Vec<u8> {
         while self.buffer.len() < length && self.more().await {}
         let end = length.min(self.buffer.len());
         self.buffer.drain(..end).collect()

@@ -22,8 +22,9 @@ use tonic::{Request, Response, Status, Streaming};
 
 /// A proxy that is silent this long is asked whether it lives.
 const PING: Duration = Duration::from_secs(5);
-/// And given up when it does not answer for this long.
-const PONG: Duration = Duration::from_secs(5);
+/// And given up when it does not answer for this long: a busy machine may keep it waiting for seconds, and a thousand proxies that come
+/// again at once would not make it less busy.
+const PONG: Duration = Duration::from_secs(15);
 /// A proxy introduces itself at once.
 const HELLO: Duration = Duration::from_secs(10);
 /// A subscription takes some 100 bytes; what comes to more is no proxy of ours. The resumption list is the longest message.

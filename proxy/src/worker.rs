@@ -54,7 +54,7 @@ pub struct Workers {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A listener's address cannot be bound.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}")]
     Bind {
         /// The address.
         address: SocketAddr,
@@ -62,7 +62,7 @@ pub enum StartError {
         source: std::io::Error,
     },
     /// A thread or its runtime did not start.
-    #[error("cannot start a worker thread: {0}")]
+    #[error("cannot start a worker thread")]
     Thread(#[source] std::io::Error),
 }
 

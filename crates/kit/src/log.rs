@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::str::FromStr;
 use std::time::Duration;
 use tokio::time::Instant;
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -51,8 +52,7 @@ pub enum LogError {
 
 /// Sends the log lines of the whole process to standard error. `level` is a level, or a list of `target=level`.
 pub fn init(level: &str, format: Format) -> Result<(), LogError> {
-    let filter =
-        EnvFilter::builder().parse(level).map_err(|error| LogError::Level(error.to_string()))?;
+    let filter = filter(level)?;
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
@@ -62,6 +62,17 @@ pub fn init(level: &str, format: Format) -> Result<(), LogError> {
         Format::Json => lines.json().flatten_event(true).finish().try_init(),
     }
     .map_err(|_already| LogError::Twice)
+}
+
+/// A word that is no level would be taken for the name of a module, and the log be silent.
+fn filter(level: &str) -> Result<EnvFilter, LogError> {
+    // An empty variable is how manifests leave a value out.
+    let level = if level.trim().is_empty() { "info" } else { level };
+    let mut words = level.split(',').map(str::trim).filter(|word| !word.contains('='));
+    if let Some(word) = words.find(|word| LevelFilter::from_str(word).is_err()) {
+        return Err(LogError::Level(format!("'{word}' is none")));
+    }
+    EnvFilter::builder().parse(level).map_err(|error| LogError::Level(error.to_string()))
 }
 
 /// A writer whose every write is one line: control characters before the final line feed are escaped.
@@ -143,6 +154,18 @@ impl Throttle {
 mod tests {
     use super::*;
     use std::sync::Arc;
+
+    #[test]
+    fn a_level_that_is_none_is_refused_and_an_empty_one_is_the_default() {
+        for good in ["info", "WARN", "off", "", " ", "info,hyper=warn", "hyper=debug"] {
+            assert!(filter(good).is_ok(), "{good:?}");
+        }
+        assert_eq!(filter("").unwrap().to_string(), "info");
+        for bad in ["loud", "verbose", "info,loud", "proxy=loud"] {
+            let told = filter(bad).unwrap_err().to_string();
+            assert!(told.starts_with("no such level"), "{bad:?}: {told}");
+        }
+    }
 
     #[test]
     fn a_line_stays_a_line() {

@@ -9,6 +9,9 @@ use std::process::{Command, Stdio};
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(environment::cargo());
     command.args(arguments);
+    for name in environment::told_by_cargo() {
+        command.env_remove(name);
+    }
     command
 }
 

@@ -37,10 +37,10 @@ pub struct Host {
 impl Lab {
     /// Makes the wire; says what is missing where that is not possible.
     pub fn new() -> Result<Self, Missing> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
         for tool in ["ip", "iptables-nft", "ip6tables-nft", "setpriv", "curl"] {
             programs::tool(tool)?;
         }
-        static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let lab = Self {
             name: format!("tg{}-{number}", std::process::id()),

@@ -71,10 +71,6 @@ fn folder() -> PathBuf {
 /// Why a test cannot run here: a real peer is missing.
 #[derive(Debug)]
 pub struct Missing(String);
-/// Something else that is missing, in words.
-pub fn missing(what: &str) -> Missing {
-    Missing(what.to_owned())
-}
 
 /// Something that is not here.
 pub fn missing(what: &str) -> Missing {

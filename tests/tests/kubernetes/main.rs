@@ -1,6 +1,7 @@
 //! The controller against a real Kubernetes API server, with the rights that the chart gives it.
 #![expect(
     clippy::indexing_slicing,
+    clippy::panic,
     clippy::unwrap_used,
     reason = "a test stops at its first surprise and says what it measured"
 )]

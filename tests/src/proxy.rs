@@ -45,6 +45,7 @@ impl Proxy {
             controllers.iter().map(|controller| format!("http://{controller}")).collect();
         let mut command = Command::new(programs::proxy());
         command.args(["--controller", &urls.join(","), "--outbound", &outbound.to_string()]);
+        command.args(["--inbound", &ports::free().to_string()]);
         Self::begin(command, Folder::new(), arguments)
     }
 

@@ -133,18 +133,15 @@ fn http_stays_in_the_zone_and_none_of_it_leaves_unproxied() {
             .metrics()
             .sum("tidegate_picks_total", &[("service", "web4"), ("locality", locality)])
     };
-    let warm = |text: &str| text.contains("(local)");
-    until("the service is warm", SOON, || {
-        mesh.call(&["curl", "-sS", "http://10.96.0.1/"]);
-        let proxy = mesh.lab.folder().path().join("tidegate-proxy").display().to_string();
-        let why = mesh.call(&[&proxy, "why", "web4"]);
-        if warm(&why) { Ok(()) } else { Err(why) }
+    // A machine that stands still for a moment looks like a zone in trouble: then the next calls are looked at.
+    until("calls of a warm service all stay in their zone", SOON, || {
+        let (local, remote) = (picks("local"), picks("remote"));
+        for _ in 0..20 {
+            mesh.call(&["curl", "-sS", "http://10.96.0.1/"]);
+        }
+        let (local, remote) = (picks("local") - local, picks("remote") - remote);
+        if remote < 0.5 && (local - 20.0).abs() < 0.5 { Ok(()) } else { Err((local, remote)) }
     });
-    let (local, remote) = (picks("local"), picks("remote"));
-    for _ in 0..20 {
-        mesh.call(&["curl", "-sS", "http://10.96.0.1/"]);
-    }
-    assert!((picks("local") - local - 20.0).abs() < 0.5 && (picks("remote") - remote).abs() < 0.5);
     mesh.assert_all_proxied();
 }
 

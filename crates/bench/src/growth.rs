@@ -87,6 +87,7 @@ fn one(
     let measured = load.run(options, running.address, seconds)?;
     let after = process.usage()?;
     anyhow::ensure!(measured.failed == 0, "{} requests failed", measured.failed);
+    anyhow::ensure!(measured.requests > 0, "no request was answered: more --seconds are needed");
     Ok(Growth {
         endpoints,
         services,

@@ -130,6 +130,8 @@ async fn connection(
     reviews: Arc<Semaphore>,
     watcher: Watcher,
 ) -> Result<(), Ended> {
+    // A reply is several small writes: without this the last of them waits for the peer's delayed acknowledgement.
+    stream.set_nodelay(true).map_err(Ended::Handshake)?;
     let stream = tokio::time::timeout(HANDSHAKE, tls.accept(stream))
         .await
         .map_err(|_late| Ended::Late)?

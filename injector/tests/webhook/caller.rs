@@ -44,6 +44,7 @@ pub(crate) async fn connect(
         .with_no_client_auth();
     config.alpn_protocols = vec![alpn.as_bytes().to_vec()];
     let stream = TcpStream::connect(address).await.map_err(|error| text(&error))?;
+    stream.set_nodelay(true).map_err(|error| text(&error))?;
     let name = ServerName::try_from(NAME).map_err(|error| text(&error))?;
     let tls = Box::pin(TlsConnector::from(Arc::new(config)).connect(name, stream)).await;
     let io = TokioIo::new(tls.map_err(|error| text(&error))?);

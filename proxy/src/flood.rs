@@ -5,6 +5,8 @@
 //! Work pays for control: each piece of a request or response lets its connection carry ten frames of control, as many as
 //! Envoy allows `WINDOW_UPDATE` for each DATA. Who sends more lives on an allowance that grows with time.
 
+pub(crate) mod metered;
+
 use crate::metrics::edge::Closed;
 use balance::time::Timestamp;
 use std::io::IoSlice;

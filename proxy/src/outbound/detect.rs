@@ -2,8 +2,8 @@
 
 use crate::clock::Clock;
 use crate::discovery::EndpointProtocol;
-use crate::flood::{Meter, Side};
-use crate::metrics::edge::{self, Peer};
+use crate::flood::Side;
+use crate::flood::metered::Metered;
 use crate::outbound::opaque::{self, Link};
 use crate::upstream::stream;
 use crate::worker::local::LocalService;
@@ -37,7 +37,7 @@ pub(crate) struct Inbound {
     filled: usize,
     taken: usize,
     /// Counts the frames of an HTTP/2 connection.
-    meter: Option<Box<(Meter, Clock)>>,
+    meter: Metered,
 }
 
 /// How long a silent caller is waited for before the endpoint is asked whether it speaks first. HTTP callers send their
@@ -201,14 +201,21 @@ const fn is_token(byte: u8) -> bool {
 
 impl Inbound {
     pub(crate) fn new(stream: TcpStream, entry: Rc<Entry>) -> Self {
-        Self { stream, entry, first: [0; PREFACE.len()], filled: 0, taken: 0, meter: None }
+        Self {
+            stream,
+            entry,
+            first: [0; PREFACE.len()],
+            filled: 0,
+            taken: 0,
+            meter: Metered::default(),
+        }
     }
 
     /// Reads what the caller still sends and throws it away, until it has closed too. Closing over unread bytes makes the
     /// kernel reset the connection, and the caller then loses the answer that it has not read yet. The roster ends it. A
     /// caller of HTTP/2 has been told to stop, and is not listened to any longer.
     fn linger(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        if self.meter.is_some() {
+        if self.meter.is_running() {
             return Poll::Ready(Ok(()));
         }
         self.entry.lingers();
@@ -233,7 +240,7 @@ impl Inbound {
 
     /// Counts frames from now on; for HTTP/2, before the first byte is read again.
     pub(crate) fn count_frames(&mut self, clock: Clock) {
-        self.meter = Some(Box::new((Meter::new(Side::Server, clock.now()), clock)));
+        self.meter.start(Side::Server, clock);
     }
 
     fn read_on(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
@@ -260,9 +267,7 @@ impl Inbound {
         match written {
             Poll::Ready(Ok(length)) => {
                 self.entry.wrote();
-                if let Some(metered) = &mut self.meter {
-                    metered.0.sent_of(slices, length);
-                }
+                self.meter.sent(slices, length);
             }
             Poll::Ready(Err(_)) => {}
             Poll::Pending => self.entry.cannot_write(),
@@ -279,15 +284,7 @@ impl AsyncRead for Inbound {
     ) -> Poll<Result<()>> {
         let before = buffer.filled().len();
         std::task::ready!(self.read_on(cx, buffer))?;
-        if let Some(metered) = &mut self.meter {
-            let (meter, clock) = &mut **metered;
-            let fresh = buffer.filled().get(before..).unwrap_or_default();
-            meter.received(fresh, || clock.now()).map_err(|flood| {
-                edge::closed(Peer::Caller, flood.into());
-                std::io::Error::other(flood)
-            })?;
-        }
-        Poll::Ready(Ok(()))
+        Poll::Ready(self.meter.received(buffer, before))
     }
 }
 

@@ -1,8 +1,8 @@
 //! An endpoint's socket that counts its bytes.
 
 use crate::clock::Clock;
-use crate::flood::{Meter, Side};
-use crate::metrics::edge::{self, Peer};
+use crate::flood::Side;
+use crate::flood::metered::Metered;
 use metrics::Counter;
 use socket2::SockRef;
 use std::io::{IoSlice, Result};
@@ -27,12 +27,12 @@ pub(crate) struct Counted {
     received: Counter,
     any_received: bool,
     /// Counts the frames of an HTTP/2 connection.
-    meter: Option<Box<(Meter, Clock)>>,
+    meter: Metered,
 }
 
 impl Counted {
     pub(crate) fn new(stream: TcpStream, (sent, received): (Counter, Counter)) -> Self {
-        Self { stream, sent, received, any_received: false, meter: None }
+        Self { stream, sent, received, any_received: false, meter: Metered::default() }
     }
 
     /// Waits until the peer said something. `false` when it closed the connection instead.
@@ -52,7 +52,7 @@ impl Counted {
 
     /// Counts frames from now on; for HTTP/2, before the first byte.
     pub(crate) fn count_frames(&mut self, clock: Clock) {
-        self.meter = Some(Box::new((Meter::new(Side::Client, clock.now()), clock)));
+        self.meter.start(Side::Client, clock);
     }
 
     fn count_sent(
@@ -62,9 +62,7 @@ impl Counted {
     ) -> Poll<Result<usize>> {
         if let Poll::Ready(Ok(length)) = written {
             self.sent.increment(length as u64);
-            if let Some(metered) = &mut self.meter {
-                metered.0.sent_of(slices, length);
-            }
+            self.meter.sent(slices, length);
         }
         written
     }
@@ -83,14 +81,7 @@ impl AsyncRead for Counted {
             self.any_received = true;
             self.received.increment(length as u64);
         }
-        if let Some(metered) = &mut self.meter {
-            let (meter, clock) = &mut **metered;
-            let fresh = buffer.filled().get(before..).unwrap_or_default();
-            meter.received(fresh, || clock.now()).map_err(|flood| {
-                edge::closed(Peer::Endpoint, flood.into());
-                std::io::Error::other(flood)
-            })?;
-        }
+        self.meter.received(buffer, before)?;
         read
     }
 }

@@ -16,20 +16,22 @@
 mod caller;
 #[path = "../tests/webhook/cluster.rs"]
 mod cluster;
+#[path = "../tests/webhook/program.rs"]
+#[expect(dead_code, reason = "only the tests ask its admin server")]
+mod program;
 
 use caller::{Connection, connect, pod};
 use clap::Parser;
 use cluster::Cluster;
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
+use program::{Running, start};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::process::{ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
 /// What is promised.
@@ -71,7 +73,8 @@ struct Target {
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let cluster = Cluster::start(&[("shop", json!({ "tidegate.io/inject": "enabled" }))]).await;
-    let (mut program, address) = start(&cluster).await;
+    let lives = ["--certificate-life=15s", "--authority-life=60s"];
+    let Running { child: mut program, webhook: address, .. } = start(&cluster, &lives).await;
     let found = Found {
         nanoseconds: Histogram::new(3).unwrap(),
         failures: Vec::new(),
@@ -93,35 +96,6 @@ async fn main() -> ExitCode {
     }
     assert!(program.try_wait().unwrap().is_none(), "the injector ended");
     report(&arguments, &target.found.lock())
-}
-
-/// Starts the program, until it is ready.
-async fn start(cluster: &Cluster) -> (Child, SocketAddr) {
-    let kubeconfig = std::env::temp_dir().join(format!("tidegate-bench-{}", std::process::id()));
-    std::fs::write(&kubeconfig, cluster.kubeconfig()).unwrap();
-    let mut program = Command::new(env!("CARGO_BIN_EXE_tidegate-injector"))
-        .args(["serve", "--listen=127.0.0.1:0", "--admin=127.0.0.1:0", "--log-format=json"])
-        .args(["--certificate-life=15s", "--authority-life=60s"])
-        .arg("--kubeconfig")
-        .arg(&kubeconfig)
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(program.stderr.take().unwrap()).lines();
-    let mut address = None;
-    loop {
-        let line = lines.next_line().await.unwrap().unwrap();
-        let line: Value = serde_json::from_str(&line).unwrap();
-        address = address.or_else(|| line["webhook"].as_str()?.parse().ok());
-        if line["message"] == "ready" {
-            break;
-        }
-    }
-    std::fs::remove_file(kubeconfig).unwrap();
-    // Read on, or the program stands still once the pipe is full.
-    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-    (program, address.unwrap())
 }
 
 /// A pod with as much in it as a large chart puts there.

@@ -95,7 +95,9 @@ impl Drop for Proxy {
 }
 
 fn command() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate-proxy"));
+    // The kernel ends it with the test, also when that is killed.
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--", env!("CARGO_BIN_EXE_tidegate-proxy")]);
     command.env_clear().stdin(Stdio::null());
     command
 }

@@ -121,12 +121,12 @@ fn version(program: &str, argument: &str) -> String {
 
 fn started(
     name: String,
-    mut command: Command,
+    command: &Command,
     listen: [SocketAddr; 2],
     origin: Origin,
     folder: &Folder,
 ) -> Peer {
-    let mut process = Process::start(&name, &mut command, folder.path());
+    let mut process = Process::start(&name, command, folder.path());
     until(&format!("{name} listens"), SOON, || {
         assert!(process.check_running().is_none(), "{name} ended: {}", process.log());
         std::net::TcpStream::connect(listen[0]).map(|_| ())
@@ -145,7 +145,7 @@ fn envoy(folder: &Folder) -> Peer {
     let mut command = Command::new(program);
     command.arg("-c").arg(file);
     command.args(["--concurrency", "1", "--disable-hot-restart", "-l", "error"]);
-    started(name, command, [listen, listen], origin, folder)
+    started(name, &command, [listen, listen], origin, folder)
 }
 
 fn haproxy(folder: &Folder) -> Peer {
@@ -161,7 +161,7 @@ fn haproxy(folder: &Folder) -> Peer {
     let name = format!("HAProxy {}", version(&program, "-v"));
     let mut command = Command::new(program);
     command.arg("-db").arg("-f").arg(file);
-    started(name, command, [listen, listen], origin, folder)
+    started(name, &command, [listen, listen], origin, folder)
 }
 
 fn nginx(folder: &Folder) -> Peer {
@@ -182,7 +182,7 @@ fn nginx(folder: &Folder) -> Peer {
     let name = format!("nginx {}", version(&program, "-v"));
     let mut command = Command::new(program);
     command.arg("-p").arg(folder.path()).arg("-c").arg(file);
-    started(name, command, listen, origin, folder)
+    started(name, &command, listen, origin, folder)
 }
 
 /// Debian puts programs of administrators aside.

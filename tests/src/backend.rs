@@ -29,7 +29,7 @@ impl Backend {
         let mut command = Command::new(programs::demo());
         let listen = SocketAddr::new(ip, 0).to_string();
         command.args(["backend", "--listen", &listen, "--zone", zone, "--latency", latency]);
-        let mut process = Process::start("backend", &mut command, folder.path());
+        let mut process = Process::start("backend", &command, folder.path());
         let address = process.until_printed(SOON, |line| {
             line.split(|c: char| c.is_whitespace() || c == '/')
                 .find_map(|word| word.parse::<SocketAddr>().ok())

@@ -89,5 +89,5 @@ impl Controller {
 fn launch(arguments: &[String], kubeconfig: &std::path::Path, folder: &Folder) -> Process {
     let mut command = Command::new(programs::controller());
     command.args(arguments).arg("--kubeconfig").arg(kubeconfig);
-    Process::start("controller", &mut command, folder.path())
+    Process::start("controller", &command, folder.path())
 }

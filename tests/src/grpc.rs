@@ -28,7 +28,7 @@ impl Server {
         let folder = Folder::new();
         let mut command = Command::new(python);
         command.arg(script("server.py"));
-        let mut process = Process::start("grpc-server", &mut command, folder.path());
+        let mut process = Process::start("grpc-server", &command, folder.path());
         let port = process
             .until_printed(SOON, |line| line.strip_prefix("listening on port ")?.parse().ok());
         Self { process, address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)), _folder: folder }

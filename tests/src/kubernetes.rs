@@ -11,10 +11,10 @@ pub mod shop;
 use crate::deadline::until;
 use crate::folder::Folder;
 use crate::process::Process;
-use crate::{ports, programs};
+use crate::{certificate, ports, programs};
 pub use client::{Client, Refusal};
 use programs::Missing;
-use rcgen::{CertifiedKey, KeyPair};
+use rcgen::KeyPair;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -67,14 +67,14 @@ impl Cluster {
         let certificate = write_secrets(&folder);
         let (client_url, peer_url) =
             (format!("http://{}", ports::free()), format!("http://{}", ports::free()));
-        let mut command = ends_with_us(&programs.etcd);
+        let mut command = Command::new(&programs.etcd);
         command
             .arg("--data-dir")
             .arg(folder.path().join("etcd"))
             .args(["--listen-client-urls", &client_url, "--advertise-client-urls", &client_url])
             .args(["--listen-peer-urls", &peer_url, "--initial-advertise-peer-urls", &peer_url])
             .args(["--initial-cluster", &format!("default={peer_url}")]);
-        let etcd = Process::start("etcd", &mut command, folder.path());
+        let etcd = Process::start("etcd", &command, folder.path());
         let address = ports::free();
         let mut cluster = Self {
             servers: vec![ApiServer { address, process: None }],
@@ -134,9 +134,9 @@ impl Cluster {
     /// Starts an API server at the address that it had.
     pub fn start_server(&mut self, server: usize) {
         let address = self.servers[server].address;
-        let mut command = self.server_command(address);
+        let command = self.server_command(address);
         let name = format!("kube-apiserver-{server}");
-        let mut process = Process::start(&name, &mut command, self.folder.path());
+        let mut process = Process::start(&name, &command, self.folder.path());
         let client = self.client_of(server);
         until("the API server is ready", START, || {
             if let Some(status) = process.check_running() {
@@ -149,7 +149,7 @@ impl Cluster {
 
     fn server_command(&self, address: SocketAddr) -> Command {
         let file = |name: &str| self.folder.path().join(name);
-        let mut command = ends_with_us(&self.programs.api_server);
+        let mut command = Command::new(&self.programs.api_server);
         command
             .args(["--etcd-servers", &self.etcd_url])
             .args(["--bind-address", &address.ip().to_string()])
@@ -241,24 +241,25 @@ fn etcd(address: SocketAddr, what: &str, body: &Value) -> Value {
     serde_json::from_str(body).unwrap()
 }
 
-/// A program that the kernel ends with the thread that started it: also when the test is killed, nothing stays behind.
-fn ends_with_us(program: &std::path::Path) -> Command {
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
-    command
-}
-
 /// Writes keys and tokens; the server's certificate.
 fn write_secrets(folder: &Folder) -> String {
-    let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
-    let CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(names).unwrap();
-    folder.write("server.crt", &cert.pem());
-    folder.write("server.key", &signing_key.serialize_pem());
+    let certificate = certificate::write(folder, "server");
     let accounts = KeyPair::generate().unwrap();
     folder.write("accounts.key", &accounts.serialize_pem());
     folder.write("accounts.pub", &accounts.public_key_pem());
     folder.write("tokens.csv", &format!("{ADMIN},admin,admin,\"system:masters\"\n"));
-    cert.pem()
+    certificate
+}
+
+/// A kubeconfig for a server that asks nobody who he is, and does not encrypt.
+pub fn plain_kubeconfig(address: SocketAddr) -> String {
+    json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "test",
+        "clusters": [{"name": "test", "cluster": {"server": format!("http://{address}")}}],
+        "users": [{"name": "test", "user": {}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+    })
+    .to_string()
 }
 
 fn kubeconfig(address: SocketAddr, certificate: &str, token: &str) -> String {

@@ -100,13 +100,15 @@ impl Lab {
 
     /// Sets a host's redirection rules and starts its proxy. `services` and `place` are parts of the topology file.
     pub fn inject(&self, host: &Host, place: &str, services: &str) -> Sidecar {
-        let proxy = self.folder.path().join("tidegate-proxy");
-        let rules = host.run(0, &[&proxy.display().to_string(), "redirect", "--iptables", "nft"]);
-        assert!(rules.contains("in force"), "{rules}");
+        self.inject_as("outbound", host, place, services)
+    }
+
+    /// The same for a pod whose calls are taken in another way, such as those of a gateway.
+    pub fn inject_as(&self, calls: &str, host: &Host, place: &str, services: &str) -> Sidecar {
         let mut text = format!("[proxy]\n{place}\n");
         for (address, direction) in [
-            ("127.0.0.1:4240", "outbound"),
-            ("[::1]:4240", "outbound"),
+            ("127.0.0.1:4240", calls),
+            ("[::1]:4240", calls),
             ("0.0.0.0:4243", "inbound"),
             ("[::]:4243", "inbound"),
         ] {
@@ -115,11 +117,25 @@ impl Lab {
         }
         text.push_str(services);
         let topology = self.folder.write(&format!("{}.toml", host.namespace), &text);
-        let mut command = host.command(PROXY, &proxy.display().to_string());
-        command.arg("--topology").arg(&topology);
+        let process = self.start(host, &["--topology", &topology.display().to_string()]);
+        Sidecar { process, host: host.clone(), head: text.replace(services, ""), topology }
+    }
+
+    /// Sets a host's redirection rules and starts its proxy, which asks a controller.
+    pub fn follow(&self, host: &Host, controller: &str, arguments: &[&str]) -> Sidecar {
+        let process = self.start(host, &[&["--controller", controller], arguments].concat());
+        Sidecar { process, host: host.clone(), head: String::new(), topology: PathBuf::new() }
+    }
+
+    fn start(&self, host: &Host, arguments: &[&str]) -> Process {
+        let proxy = self.folder.path().join("tidegate-proxy").display().to_string();
+        let rules = host.run(0, &[&proxy, "redirect", "--iptables", "nft"]);
+        assert!(rules.contains("in force"), "{rules}");
+        let mut command = host.command(PROXY, &proxy);
         command.args(["--workers", "2", "--grace", "20s", "--admin", "0.0.0.0:4291"]);
+        command.args(arguments);
         let mut process =
-            Process::start(&format!("proxy-{}", host.namespace), &mut command, self.folder.path());
+            Process::start(&format!("proxy-{}", host.namespace), &command, self.folder.path());
         until("the proxy is ready", SOON, || {
             if let Some(status) = process.check_running() {
                 panic!("the proxy ended ({status}): {}", process.log());
@@ -129,7 +145,7 @@ impl Lab {
                 output => Err(text_of(&output)),
             }
         });
-        Sidecar { process, host: host.clone(), head: text.replace(services, ""), topology }
+        process
     }
 }
 
@@ -182,7 +198,9 @@ impl Host {
         let mut command = Command::new("ip");
         let user = user.to_string();
         let group = if user == "0" { "--keep-groups" } else { "--clear-groups" };
-        command.args(["netns", "exec", &self.namespace, "setpriv", "--reuid", &user, group]);
+        // A change of the user makes the kernel forget with whom a program is to end.
+        command.args(["netns", "exec", &self.namespace, "setpriv", "--pdeathsig", "KILL"]);
+        command.args(["--reuid", &user, group]);
         command.arg(program);
         command
     }

@@ -12,6 +12,7 @@
 )]
 
 pub mod backend;
+pub mod certificate;
 pub mod chart;
 pub mod controller;
 pub mod curl;

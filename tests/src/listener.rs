@@ -263,7 +263,8 @@ impl Listener {
         self.look(|heard| Some(heard.services.get(service)?.endpoints.keys().cloned().collect()))
     }
 
-    /// Waits for something to have been heard; the last thing seen is told when it takes too long.
+    /// Waits for something to have been heard; the last thing seen is told when it takes too long. Fails at once when the
+    /// stream ends: nothing more comes then.
     pub fn until<T>(
         &self,
         what: &str,
@@ -272,9 +273,7 @@ impl Listener {
     ) -> T {
         until(what, limit, || {
             let heard = self.heard.lock();
-            if let Some(end) = &heard.ended {
-                return Err(format!("the stream ended: {end}"));
-            }
+            assert_eq!(heard.ended, None, "{what}: the stream ended");
             look(&heard)
         })
     }

@@ -16,10 +16,11 @@ pub struct Process {
 
 impl Process {
     /// Starts it; `name` is for messages and names its log in `folder`.
-    pub fn start(name: &str, command: &mut Command, folder: &Path) -> Self {
+    pub fn start(name: &str, command: &Command, folder: &Path) -> Self {
         let log = folder.join(format!("{name}.log"));
         let output = File::options().create(true).append(true).open(&log).unwrap();
         let errors = output.try_clone().unwrap();
+        let mut command = ends_with_us(command);
         let child = command.stdin(Stdio::null()).stdout(output).stderr(errors).spawn();
         let child =
             child.unwrap_or_else(|error| panic!("cannot start {name} ({command:?}): {error}"));
@@ -69,8 +70,12 @@ impl Process {
 
     /// Resident memory in KiB.
     pub fn resident_kib(&self) -> u64 {
+        self.status("VmRSS:")
+    }
+
+    fn status(&self, field: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
         line.split_whitespace().next().unwrap().parse().unwrap()
     }
 
@@ -86,11 +91,32 @@ impl Process {
         Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND)
     }
 
+    /// Most memory in KiB that it ever had resident.
+    pub fn resident_kib_max(&self) -> u64 {
+        self.status("VmHWM:")
+    }
+
     /// Kills it as a crash would.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
+}
+
+/// The same program, which the kernel ends with the thread that starts it: also when the test is killed, nothing stays behind.
+pub fn ends_with_us(command: &Command) -> Command {
+    let mut ending = Command::new("setpriv");
+    ending.args(["--pdeathsig", "KILL", "--"]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => ending.env(name, value),
+            None => ending.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        ending.current_dir(folder);
+    }
+    ending
 }
 
 impl Drop for Process {

@@ -43,8 +43,13 @@ impl Proxy {
     pub fn follow(controllers: &[SocketAddr], outbound: SocketAddr, arguments: &[&str]) -> Self {
         let urls: Vec<String> =
             controllers.iter().map(|controller| format!("http://{controller}")).collect();
+        Self::follow_urls(&urls.join(","), outbound, arguments)
+    }
+
+    /// The same for controllers that are reached otherwise.
+    pub fn follow_urls(urls: &str, outbound: SocketAddr, arguments: &[&str]) -> Self {
         let mut command = Command::new(programs::proxy());
-        command.args(["--controller", &urls.join(","), "--outbound", &outbound.to_string()]);
+        command.args(["--controller", urls, "--outbound", &outbound.to_string()]);
         command.args(["--inbound", &ports::free().to_string()]);
         Self::begin(command, Folder::new(), arguments)
     }
@@ -60,7 +65,7 @@ impl Proxy {
     fn begin(mut command: Command, folder: Folder, arguments: &[&str]) -> Self {
         let admin = ports::free();
         command.args(["--admin", &admin.to_string()]).args(arguments);
-        let mut process = Process::start("proxy", &mut command, folder.path());
+        let mut process = Process::start("proxy", &command, folder.path());
         until("the proxy is ready", SOON, || {
             if let Some(status) = process.check_running() {
                 panic!("the proxy ended ({status}): {}", process.log());

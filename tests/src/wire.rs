@@ -7,6 +7,7 @@
 //!            answers and end of the connection ──▶ Outcome ──▶ checked against the row, or written down
 //! ```
 
+mod accept;
 pub mod http2;
 pub mod origin;
 pub mod row;

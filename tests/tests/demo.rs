@@ -96,7 +96,7 @@ fn start_demo(folder: &Path) -> Process {
         ])
         .arg(folder.join("report"));
     command.arg("--proxy").arg(programs::proxy());
-    Process::start("demo", &mut command, folder)
+    Process::start("demo", &command, folder)
 }
 
 fn start_prometheus(program: &Path, folder: &Path) -> (Process, SocketAddr) {
@@ -117,7 +117,7 @@ fn start_prometheus(program: &Path, folder: &Path) -> (Process, SocketAddr) {
     command.arg(format!("--config.file={}", file.display()));
     command.arg(format!("--storage.tsdb.path={}", folder.join("data").display()));
     command.arg(format!("--web.listen-address={address}"));
-    let process = Process::start("prometheus", &mut command, folder);
+    let process = Process::start("prometheus", &command, folder);
     until("Prometheus is ready", SOON, || match http::get(address, "/-/ready") {
         Ok((200, _)) => Ok(()),
         other => Err(other),

@@ -19,7 +19,7 @@ fn a_bad_topology_ends_with_status_2_and_every_mistake() {
     let file = folder.write("topology.toml", text);
     let mut command = Command::new(programs::proxy());
     command.arg("--topology").arg(file).args(["--admin", "127.0.0.1:0"]);
-    let mut process = Process::start("proxy", &mut command, folder.path());
+    let mut process = Process::start("proxy", &command, folder.path());
     let status = process.exit_status(SOON);
     let log = process.log();
     assert_eq!(status.code(), Some(2), "{log}");
@@ -36,7 +36,7 @@ fn a_missing_topology_ends_with_status_2_and_its_name() {
     let folder = Folder::new();
     let mut command = Command::new(programs::proxy());
     command.args(["--topology", "no-such-file.toml", "--admin", "127.0.0.1:0"]);
-    let mut process = Process::start("proxy", &mut command, folder.path());
+    let mut process = Process::start("proxy", &command, folder.path());
     assert_eq!(process.exit_status(SOON).code(), Some(2), "{}", process.log());
     assert!(process.log().contains("no-such-file.toml"), "{}", process.log());
 }

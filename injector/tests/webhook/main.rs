@@ -12,5 +12,6 @@ mod caller;
 mod certificate;
 mod cluster;
 mod process;
+mod program;
 mod reviews;
 mod support;

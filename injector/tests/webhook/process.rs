@@ -2,60 +2,14 @@
 
 use crate::caller::{connect, pod};
 use crate::cluster::Cluster;
+use crate::program::{PROGRAM, start};
 use crate::support::{SOON, until};
 use injector::metrics::METRICS;
 use serde_json::json;
 use std::net::SocketAddr;
-use std::process::Stdio;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::process::{Child, Command};
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_tidegate-injector");
-
-struct Running {
-    child: Child,
-    admin: SocketAddr,
-    webhook: SocketAddr,
-}
-
-/// Starts the program on free ports, and reads from its log which.
-async fn start(cluster: &Cluster) -> Running {
-    let name = format!("tidegate-kubeconfig-{}-{}", std::process::id(), cluster.url.len());
-    let kubeconfig = std::env::temp_dir().join(name + &cluster.url.replace([':', '/'], "-"));
-    std::fs::write(&kubeconfig, cluster.kubeconfig()).unwrap();
-    let mut child = Command::new(PROGRAM)
-        .args([
-            "serve",
-            "--listen=127.0.0.1:0",
-            "--admin=127.0.0.1:0",
-            "--linger=200ms",
-            "--log-format=json",
-        ])
-        .arg("--kubeconfig")
-        .arg(&kubeconfig)
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let (admin, webhook) = loop {
-        let line = lines.next_line().await.unwrap().unwrap();
-        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
-        let address = |name: &str| line[name].as_str()?.parse().ok();
-        if let Some(found) = address("admin").zip(address("webhook")) {
-            break found;
-        }
-    };
-    // Read on, or the program stands still once the pipe is full.
-    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-    until("it is ready", async || {
-        get(admin, "/ready").await.filter(|answer| answer.contains(" 200 "))
-    })
-    .await;
-    std::fs::remove_file(kubeconfig).unwrap();
-    Running { child, admin, webhook }
-}
+use tokio::process::Command;
 
 async fn get(address: SocketAddr, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).await.ok()?;
@@ -69,7 +23,7 @@ async fn get(address: SocketAddr, path: &str) -> Option<String> {
 #[tokio::test]
 async fn it_serves_counts_drains_and_ends_well() {
     let cluster = Cluster::start(&[("shop", json!({}))]).await;
-    let mut running = start(&cluster).await;
+    let mut running = start(&cluster, &["--linger=200ms"]).await;
     let bundle = cluster.state.lock().bundle.clone().unwrap();
     let mut connection = connect(running.webhook, &bundle, "h2").await.unwrap();
     connection.review("shop", &pod(&json!({}))).await.unwrap();

@@ -3,6 +3,7 @@
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use tests::deadline::{SOON, until};
+use tests::process::ends_with_us;
 use tests::proxy::Proxy;
 use tests::topology::Topology;
 use tests::{http, ports, programs};
@@ -102,9 +103,7 @@ impl Endpoint {
 }
 
 fn spawn(address: SocketAddr) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["endpoint", &address.to_string()])
-        .stdin(Stdio::null())
-        .spawn()
-        .unwrap()
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["endpoint", &address.to_string()]);
+    ends_with_us(&command).stdin(Stdio::null()).spawn().unwrap()
 }

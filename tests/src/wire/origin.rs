@@ -1,10 +1,11 @@
 //! The origin of the table: notes every request that it sees, parsed strictly, and answers by script.
 
+use crate::wire::accept;
 use crate::wire::row::{PLAIN, Row, Then, When};
 use crate::wire::strict::{self, Kind, Message, Parsed};
 use parking_lot::Mutex;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 /// A target that is always answered by 200 and belongs to no row.
@@ -35,16 +36,7 @@ struct Script {
 impl Origin {
     /// Starts it.
     pub fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let state: Arc<Mutex<State>> = Arc::default();
-        let shared = Arc::clone(&state);
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let state = Arc::clone(&shared);
-                std::thread::spawn(move || serve(stream, &state));
-            }
-        });
+        let (address, state) = accept::each(serve);
         Self { address, state }
     }
 

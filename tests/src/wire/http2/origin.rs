@@ -1,9 +1,10 @@
 //! An endpoint that speaks HTTP/2 by hand.
 
+use crate::wire::accept;
 use crate::wire::http2::{END_HEADERS, END_STREAM, PREFACE, Peer, data, frame, headers, kind};
 use crate::wire::origin::FOLLOW;
 use parking_lot::Mutex;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 /// The frames that answer a request on a stream.
@@ -37,17 +38,7 @@ impl std::fmt::Debug for State {
 impl Origin {
     /// Starts it.
     pub fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let state: Arc<Mutex<State>> = Arc::default();
-        let shared = Arc::clone(&state);
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let state = Arc::clone(&shared);
-                state.lock().connections += 1;
-                std::thread::spawn(move || serve(stream, &state));
-            }
-        });
+        let (address, state) = accept::each(serve);
         Self { address, state }
     }
 
@@ -87,6 +78,7 @@ pub fn plain(stream: u32) -> Vec<u8> {
 }
 
 fn serve(stream: TcpStream, state: &Mutex<State>) {
+    state.lock().connections += 1;
     // A peer that is gone is no matter of the origin.
     drop(stream.set_nodelay(true));
     let mut peer = Peer::new(stream);

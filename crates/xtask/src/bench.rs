@@ -3,7 +3,10 @@
 use crate::process;
 use crate::tools::{self, Tool};
 use crate::workspace::Workspace;
+use anyhow::Context as _;
 use clap::Subcommand;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 #[derive(Debug, Subcommand)]
@@ -28,6 +31,9 @@ pub(crate) enum Bench {
         /// Divides the number of services and proxies
         #[arg(long, default_value_t = 1)]
         divisor: u32,
+        /// Writes the tables into this file, between its lines `<!-- bench controller -->` and `<!-- end of bench controller -->`
+        #[arg(long, value_name = "FILE")]
+        report: Option<PathBuf>,
     },
 }
 
@@ -36,7 +42,7 @@ pub(crate) fn run(what: &Bench) -> anyhow::Result<ExitCode> {
     match what {
         Bench::Proxy { arguments } => proxy(arguments),
         Bench::Injector { arguments } => injector(arguments),
-        Bench::Controller { divisor } => controller(*divisor),
+        Bench::Controller { divisor, report } => controller(*divisor, report.as_deref()),
     }
 }
 
@@ -75,19 +81,36 @@ fn proxy(arguments: &[String]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn controller(divisor: u32) -> anyhow::Result<ExitCode> {
+fn controller(divisor: u32, report: Option<&Path>) -> anyhow::Result<ExitCode> {
     let workspace = Workspace::load()?;
     let missing = tools::cluster(&workspace);
     anyhow::ensure!(missing.is_empty(), "these are needed: {}", missing.join("; "));
-    let build = ["build", "--profile", "fast", "--locked", "-p", "controller", "--bins"];
-    process::run(&mut process::cargo(&build))?;
-    let run =
-        ["run", "--profile", "fast", "--locked", "-p", "tests", "--example", "controller_scale"];
-    let mut command = process::cargo(&run);
-    command.env("TIDEGATE_BIN", workspace.target.join("fast"));
-    command.env("TIDEGATE_TOOLS", tools::folder(&workspace));
-    process::run(command.arg("--").arg(divisor.to_string()))?;
+    let packages = ["-p", "controller", "-p", "proxy", "-p", "tests"];
+    let mut build = process::cargo(&["build", "--profile", "fast", "--locked", "--bins"]);
+    process::run(build.args(["--example", "controller_scale"]).args(packages))?;
+    let (folder, tables) =
+        (workspace.target.join("fast"), workspace.target.join("bench-controller.md"));
+    let mut command = Command::new(folder.join("examples/controller_scale"));
+    command.env("TIDEGATE_BIN", &folder).env("TIDEGATE_TOOLS", tools::folder(&workspace));
+    process::run(command.arg(divisor.to_string()).arg(&tables))?;
+    if let Some(file) = report {
+        let tables = fs::read_to_string(&tables).context("the measurement wrote no tables")?;
+        let command = format!("cargo xtask bench controller --report {}", file.display());
+        let text = format!("\nMade by `{command}`.\n\n{tables}\n");
+        replace_between(file, "bench controller", &text)?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Replaces the text between `<!-- NAME -->` and `<!-- end of NAME -->`.
+fn replace_between(file: &Path, name: &str, text: &str) -> anyhow::Result<()> {
+    let (start, end) = (format!("<!-- {name} -->"), format!("<!-- end of {name} -->"));
+    let missing = || format!("{} has no lines '{start}' and '{end}'", file.display());
+    let old = fs::read_to_string(file).with_context(missing)?;
+    let (before, rest) = old.split_once(&start).with_context(missing)?;
+    let (_, after) = rest.split_once(&end).with_context(missing)?;
+    fs::write(file, format!("{before}{start}\n{text}\n{end}{after}"))
+        .with_context(|| format!("cannot write {}", file.display()))
 }
 
 fn injector(arguments: &[String]) -> anyhow::Result<ExitCode> {

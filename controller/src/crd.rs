@@ -96,7 +96,24 @@ pub fn definition() -> Value {
             debug_assert!(false, "no field at {path}");
         }
     }
+    drop_unsigned_formats(&mut value);
     value
+}
+
+/// Kubernetes knows no unsigned formats and warns whoever applies them; the limits say the same.
+fn drop_unsigned_formats(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            let is_unsigned =
+                |format: &Value| format.as_str().is_some_and(|f| f.starts_with("uint"));
+            if fields.get("format").is_some_and(is_unsigned) {
+                fields.remove("format");
+            }
+            fields.values_mut().for_each(drop_unsigned_formats);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_unsigned_formats),
+        _ => {}
+    }
 }
 
 const SPEC: &str = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";

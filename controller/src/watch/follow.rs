@@ -21,8 +21,8 @@ use tokio_stream::StreamExt as _;
 
 /// First pause after a failure.
 const PAUSE_MIN: Duration = Duration::from_millis(200);
-/// Longest pause: what was missed is caught up with within 10 s of the server's return.
-const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Longest pause: what was missed is caught up with within 10 s of the server's return, also when its list takes some of them.
+const PAUSE_MAX: Duration = Duration::from_secs(3);
 /// A resumed watch says nothing until something changes. Quiet for this long after a failure, it works again; whether the server
 /// answers at all is the probe's to tell.
 const SETTLED: Duration = Duration::from_secs(5);
@@ -101,6 +101,12 @@ pub(super) async fn follow<K>(
                     known.nothing(&kind);
                     gauge.synced();
                     tokio::time::sleep(jittered(PAUSE_MAX)).await;
+                }
+                Some(Err(error)) if is_gone(&error) => {
+                    // The server answers, and has forgotten where we stopped: listing is due, and not after a long pause.
+                    tracing::debug!(%error, kind = gauge.name().1, "listing anew");
+                    tokio::time::sleep(jittered(PAUSE_MIN)).await;
+                    break;
                 }
                 Some(Err(error)) => {
                     failing = true;
@@ -192,6 +198,18 @@ impl Sink {
 fn is_missing(error: &watcher::Error) -> bool {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status)) => status.code == 404,
+        _ => false,
+    }
+}
+
+/// 410: what a watch or a list was to go on from is no longer kept.
+fn is_gone(error: &watcher::Error) -> bool {
+    use watcher::Error::{InitialListFailed, WatchError, WatchFailed, WatchStartFailed};
+    match error {
+        WatchError(status)
+        | InitialListFailed(kube::Error::Api(status))
+        | WatchStartFailed(kube::Error::Api(status))
+        | WatchFailed(kube::Error::Api(status)) => status.code == 410,
         _ => false,
     }
 }

@@ -27,6 +27,7 @@ use mirror::Mirror;
 use replicas::{Replica, Replicas};
 use status::Status;
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +47,8 @@ pub struct Follower {
     metrics: DiscoveryMetrics,
     mirror: Mirror,
     replicas: Replicas,
+    /// Whether something was heard on the present stream.
+    connected: bool,
     /// Whether a first attempt has ended, well or badly.
     tried: watch::Sender<bool>,
 }
@@ -96,6 +99,7 @@ impl Follower {
             metrics: DiscoveryMetrics::default(),
             mirror: Mirror::new(ours),
             replicas: Replicas::default(),
+            connected: false,
             tried: watch::Sender::new(false),
         }
     }
@@ -142,7 +146,8 @@ impl Follower {
         }
     }
 
-    /// One attempt, and the stream while it lasts. How long it lasted, if it came about.
+    /// One attempt, and the stream while it lasts. How long it lasted, if it came about: a controller that has something to
+    /// say says it at once, and one that refuses says nothing.
     async fn attempt(&mut self, to: Replica) -> Option<Duration> {
         let hello = proto::Hello { known: self.mirror.known(), ..self.hello.clone() };
         let hello = FromProxy { message: Some(from_proxy::Message::Hello(hello)) };
@@ -154,12 +159,12 @@ impl Follower {
                 return None;
             }
         };
-        tracing::info!(%replica, "connected to the controller");
-        if self.status.connected(replica) {
-            self.metrics.resyncs.increment(1);
+        let why = self.converse(replica, open).await;
+        if !self.connected {
+            self.failed(&format!("{replica}: {why}"));
+            return None;
         }
-        self.metrics.up.set(1.0);
-        let why = self.converse(open).await;
+        self.connected = false;
         self.metrics.up.set(0.0);
         let lived = self.status.lost(why.clone());
         tracing::warn!(%replica, ?lived, why, "the stream of the controller ended; what is known stays in force");
@@ -167,7 +172,11 @@ impl Follower {
     }
 
     /// Talks until the stream ends. Why it did.
-    async fn converse(&mut self, Open { sender, mut inbound }: Open) -> String {
+    async fn converse(
+        &mut self,
+        replica: SocketAddr,
+        Open { sender, mut inbound }: Open,
+    ) -> String {
         let registry = Arc::clone(&self.registry);
         let Some(destinations) = registry.destinations() else {
             return "nothing is asked on demand here".to_owned();
@@ -183,7 +192,10 @@ impl Follower {
             tokio::select! {
                 biased;
                 message = inbound.message() => match message {
-                    Ok(Some(message)) => outbox.extend(self.hear(message)),
+                    Ok(Some(message)) => {
+                        self.is_connected(replica);
+                        outbox.extend(self.hear(message));
+                    }
                     Ok(None) => return "the controller ended it".to_owned(),
                     Err(status) => return format!("{:?}: {}", status.code(), status.message()),
                 },
@@ -201,8 +213,20 @@ impl Follower {
         }
     }
 
-    fn hear(&mut self, message: FromController) -> Vec<FromProxy> {
+    /// Something was heard.
+    fn is_connected(&mut self, replica: SocketAddr) {
+        if std::mem::replace(&mut self.connected, true) {
+            return;
+        }
+        tracing::info!(%replica, "connected to the controller");
+        if self.status.connected(replica) {
+            self.metrics.resyncs.increment(1);
+        }
+        self.metrics.up.set(1.0);
         self.end_first_try();
+    }
+
+    fn hear(&mut self, message: FromController) -> Vec<FromProxy> {
         self.metrics.updates.increment(1);
         let heard = match self.mirror.hear(message) {
             Ok(heard) => heard,

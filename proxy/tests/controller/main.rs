@@ -16,7 +16,7 @@ use proxy::discovery::controller::{Follower, Pod};
 use proxy::discovery::{Destination, Place};
 use proxy::registry::Registry;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use server::{SOON, Server};
+use server::{SOON, Server, Silent};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,6 +28,9 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::{self, ServerConfig};
 
 const CART: &str = "shop/cart:80";
+
+/// With two of three replicas out of reach, a proxy is connected by then.
+const CONNECTED: Duration = Duration::from_secs(5);
 
 /// A proxy without its data plane.
 struct Proxy {
@@ -167,7 +170,8 @@ async fn another_replica_takes_over() {
     let seen = [&one, &two].map(Server::accepted);
     assert_eq!(seen, [2, 2], "in turn");
     drop(two);
-    one.stream().await;
+    let stream = one.stream().await;
+    stream.place("a").await;
     eventually("the one that is left", || {
         matches!(proxy.status.seen().stream, Stream::Connected(replica) if replica == one.address)
     })
@@ -243,6 +247,39 @@ async fn who_is_refused_says_why_and_goes_on() {
     let why = seen.failure.unwrap();
     assert!(why.contains("Unauthenticated") && why.contains("the token is not valid"), "{why}");
     assert!(server.is_idle());
+}
+
+#[tokio::test]
+async fn who_is_refused_on_the_stream_waits_for_nobody() {
+    let mut server = Server::start();
+    let mut proxy = Proxy::follow(server.address);
+    let found = proxy.find("cart");
+    server.stream().await.fail(tonic::Status::unauthenticated("the token is not valid")).await;
+    proxy.tried().await;
+    assert_eq!(found.await.unwrap(), "unanswered");
+    let seen = proxy.status.seen();
+    assert_eq!((seen.stream, seen.stale), (Stream::Disconnected, None), "it never was connected");
+    assert!(seen.failure.unwrap().contains("the token is not valid"));
+}
+
+#[tokio::test]
+async fn a_replica_that_works_is_reached_although_others_swallow_everything() {
+    // Their queues of connections are full: what comes next is not answered, as behind a firewall.
+    let (one, two) = (Silent::start().await, Silent::start().await);
+    let mut works = Server::start();
+    let all = [one.address, works.address, two.address];
+    let urls = all.map(|address| format!("http://{address}").parse().unwrap());
+    for _ in 0..3 {
+        let addresses = urls.clone().into();
+        let proxy = Proxy::with(Controller { addresses, authority: None, token: None });
+        let stream = tokio::time::timeout(CONNECTED, works.stream()).await.expect("in time");
+        stream.place("a").await;
+        eventually("it is connected", || {
+            proxy.status.seen().stream == Stream::Connected(works.address)
+        })
+        .await;
+        assert!(works.is_idle(), "and stays");
+    }
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
@@ -122,6 +122,29 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+/// An address at which connections are never answered: its queue is full, and nobody takes them from it.
+pub(crate) struct Silent {
+    pub(crate) address: SocketAddr,
+    _listener: TcpListener,
+    _queue: Vec<TcpStream>,
+}
+
+impl Silent {
+    pub(crate) async fn start() -> Self {
+        /// A connection on loopback takes far less.
+        const FULL: Duration = Duration::from_millis(200);
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = socket.listen(1).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut queue = Vec::new();
+        while let Ok(stream) = tokio::time::timeout(FULL, TcpStream::connect(address)).await {
+            queue.push(stream.unwrap());
+        }
+        Self { address, _listener: listener, _queue: queue }
     }
 }
 

@@ -78,6 +78,11 @@ pub struct RunArguments {
     #[arg(long, env = env::INBOUND, value_name = "ADDRESS", value_delimiter = ',', default_values_t = default_inbound())]
     pub inbound: Vec<SocketAddr>,
 
+    /// The application is a gateway, which dials pods: its calls are routed by `Host`, and go to the pod where that is no
+    /// service's
+    #[arg(long, env = env::INGRESS)]
+    pub ingress: bool,
+
     /// Zone that this proxy stands in; goes before what the topology or the controller says
     #[arg(long, env = env::ZONE)]
     pub zone: Option<String>,

@@ -7,8 +7,8 @@ pub mod topology;
 pub mod watch;
 
 use crate::outbound::detect::Version;
-use api::policy::Policy;
 use api::policy::source::PolicySource;
+use api::policy::{Mode, Policy};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -115,6 +115,29 @@ pub struct ServiceUpdate {
     pub endpoints: Vec<EndpointUpdate>,
 }
 
+impl ServiceUpdate {
+    /// A service at one address that has nothing to choose from, and whose requests are sent once.
+    pub(crate) fn unbalanced(
+        name: Arc<str>,
+        address: SocketAddr,
+        endpoints: Vec<EndpointUpdate>,
+    ) -> Self {
+        let mut policy = Policy { mode: Mode::Off, ..Policy::default() };
+        policy.retry.attempts = 1;
+        Self {
+            name,
+            hosts: Vec::new(),
+            addresses: vec![address],
+            protocol: EndpointProtocol::Detect,
+            policy: Arc::new(policy),
+            policy_source: PolicySource::BuiltIn,
+            policy_object: None,
+            callers: Vec::new(),
+            endpoints,
+        }
+    }
+}
+
 /// Where the proxy listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerSpec {
@@ -133,6 +156,8 @@ pub enum ListenerKind {
     Forward,
     /// The application's calls, brought here by the kernel: the service is found by the address that was dialled.
     Outbound,
+    /// The calls of a gateway, brought here by the kernel: it dials pods, and the service is found by `Host`.
+    Gateway,
     /// Calls to the application, brought here by the kernel.
     Inbound,
 }
@@ -140,7 +165,7 @@ pub enum ListenerKind {
 impl ListenerKind {
     /// Whether the kernel brings connections here that were for another address.
     pub(crate) fn is_redirected(&self) -> bool {
-        matches!(self, Self::Outbound | Self::Inbound)
+        matches!(self, Self::Outbound | Self::Gateway | Self::Inbound)
     }
 }
 

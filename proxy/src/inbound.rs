@@ -5,11 +5,9 @@
 //! offers on loopback alone stays its own.
 
 use crate::clock::Clock;
-use crate::discovery::{EndpointProtocol, EndpointUpdate, Place, ServiceUpdate};
+use crate::discovery::{EndpointUpdate, Place, ServiceUpdate};
 use crate::service::Service;
 use crate::worker::local::LocalService;
-use api::policy::source::PolicySource;
-use api::policy::{Mode, Policy};
 use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderValue};
 use std::cell::RefCell;
@@ -83,7 +81,9 @@ impl Ports {
         }
         let room = services.len() < PORTS_MAX || services.contains_key(&address);
         let name = if room { format!(":{}", address.port()) } else { OTHER.to_owned() };
-        let service = Arc::new(Service::inbound(&update(name, address, place), place, clock));
+        let endpoint = EndpointUpdate { zone: place.zone.clone(), ..EndpointUpdate::at(address) };
+        let update = ServiceUpdate::unbalanced(name.into(), address, vec![endpoint]);
+        let service = Arc::new(Service::inbound(&update, place, clock));
         let service = Rc::new(LocalService::new(service, clock));
         if room && let Some(old) = services.insert(address, Rc::clone(&service)) {
             old.close();
@@ -112,22 +112,6 @@ impl Ports {
         }
         // Addresses come and go.
         self.ours.borrow_mut().clear();
-    }
-}
-
-fn update(name: String, address: SocketAddr, place: &Place) -> ServiceUpdate {
-    let mut policy = Policy { mode: Mode::Off, ..Policy::default() };
-    policy.retry.attempts = 1;
-    ServiceUpdate {
-        name: name.into(),
-        hosts: Vec::new(),
-        addresses: vec![address],
-        protocol: EndpointProtocol::Detect,
-        policy: Arc::new(policy),
-        policy_source: PolicySource::BuiltIn,
-        policy_object: None,
-        callers: Vec::new(),
-        endpoints: vec![EndpointUpdate { zone: place.zone.clone(), ..EndpointUpdate::at(address) }],
     }
 }
 

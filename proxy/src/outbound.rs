@@ -22,6 +22,7 @@ pub(crate) mod resolve;
 pub(crate) mod retry;
 pub(crate) mod send;
 pub(crate) mod shed;
+pub(crate) mod straight;
 pub(crate) mod upgrade;
 
 use crate::inbound;
@@ -58,9 +59,13 @@ pub(crate) async fn answer(caller: &Caller, request: Request<Incoming>) -> Respo
         Err(refusal) => refuse(caller, protocol, refusal),
         Ok(memo) => match &memo.route {
             Route::Refused(refusal) => refuse(caller, protocol, *refusal),
-            // Bytes that go straight are not taken apart; what was HTTP before its service went away has nowhere to go.
-            Route::Passthrough(_) => refuse(caller, protocol, Refusal::UnknownService),
-            Route::Balanced(service) => forward(caller, &memo, service, head, incoming).await,
+            Route::Passthrough(address) => {
+                let service = caller.worker.straight(*address);
+                forward(caller, &memo, service, head, incoming).await
+            }
+            Route::Balanced(service) => {
+                forward(caller, &memo, Rc::clone(service), head, incoming).await
+            }
         },
     };
     if caller.version == Version::Http1 && caller.worker.draining.get() {
@@ -73,7 +78,7 @@ pub(crate) async fn answer(caller: &Caller, request: Request<Incoming>) -> Respo
 async fn forward(
     caller: &Caller,
     memo: &Memo,
-    service: &Rc<LocalService>,
+    service: Rc<LocalService>,
     mut head: Parts,
     incoming: Incoming,
 ) -> Response<ResponseBody> {
@@ -81,7 +86,7 @@ async fn forward(
     let protocol = head::protocol(caller.version, &head.headers);
     let retries = service.setting(|settings| settings.retry.attempts > 1);
     let upload = Upload::new(incoming, retries, caller.waits_for_body());
-    let mut exchange = Exchange::begin(Rc::clone(service), protocol, upload.clone(), clock.now());
+    let mut exchange = Exchange::begin(Rc::clone(&service), protocol, upload.clone(), clock.now());
     if matches!(caller.target, Target::Application(_)) && inbound::is_probe(&head.headers) {
         exchange.is_probe();
     }

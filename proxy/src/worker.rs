@@ -13,6 +13,7 @@ use crate::inbound::Ports;
 use crate::listener::{self, Bound};
 use crate::metrics::{Direction, UNKNOWN, ZoneMetrics};
 use crate::outbound::accept;
+use crate::outbound::straight::Straight;
 use crate::overload::Overload;
 use crate::registry::Registry;
 use crate::worker::local::LocalService;
@@ -78,6 +79,8 @@ pub(crate) struct Worker {
     refused: ZoneMetrics,
     /// The application's own ports.
     ports: Ports,
+    /// Addresses that belong to no service.
+    straight: Straight,
     /// Ports of this process.
     own_ports: Vec<u16>,
     pub(crate) roster: Roster,
@@ -192,6 +195,7 @@ async fn serve(
         unresolved: ZoneMetrics::new(Direction::Outbound, &Arc::from(UNKNOWN), None, None),
         refused: ZoneMetrics::new(Direction::Inbound, &Arc::from(UNKNOWN), None, None),
         ports: Ports::default(),
+        straight: Straight::default(),
         own_ports,
         roster: Roster::new(limits.patience),
         draining: Cell::new(false),
@@ -219,6 +223,7 @@ async fn sweep(worker: &Worker) {
             worker.release_idle();
         }
         worker.ports.sweep(now);
+        worker.straight.sweep(now);
         worker.services.borrow_mut().retain(|name, service| {
             let known = worker
                 .registry
@@ -267,6 +272,7 @@ impl Worker {
         for service in self.services.borrow().values() {
             service.sweep(late);
         }
+        self.straight.sweep(late);
     }
 
     /// Counts connections that were brought here and are not for the application.
@@ -285,6 +291,11 @@ impl Worker {
     /// This worker's view of a port of the application.
     pub(crate) fn application(&self, address: SocketAddr) -> Rc<LocalService> {
         self.ports.service(address, &self.registry.place(), self.clock)
+    }
+
+    /// What leads straight to an address that belongs to no service.
+    pub(crate) fn straight(&self, address: SocketAddr) -> Rc<LocalService> {
+        self.straight.service(address, &self.registry.place(), self.clock)
     }
 
     /// This worker's view of a service.

@@ -116,12 +116,15 @@ fn redirected(
     let text = table.string("redirected", found)?;
     let (problem, remedy) = match text.get_ref().as_str() {
         "outbound" if !has_service => return Some(ListenerKind::Outbound),
+        "gateway" if !has_service => return Some(ListenerKind::Gateway),
         "inbound" if !has_service => return Some(ListenerKind::Inbound),
-        "outbound" | "inbound" => (
+        "outbound" | "gateway" | "inbound" => (
             "stands beside a service".to_owned(),
             "remove one of the two: redirected connections are found by their address",
         ),
-        other => (format!("no direction {other:?}"), "write \"outbound\" or \"inbound\""),
+        other => {
+            (format!("no direction {other:?}"), "write \"outbound\", \"gateway\" or \"inbound\"")
+        }
     };
     found.add(text.span(), &table.at("redirected"), &problem, remedy);
     None

@@ -109,7 +109,7 @@ async fn serve(worker: Rc<Worker>, stream: TcpStream, kind: ListenerKind) {
     };
     let detected = Governed {
         entry: &entry,
-        connection: detect::detect(&mut inbound, service.as_ref()),
+        connection: detection(&target, &mut inbound, service.as_ref()),
         drain: |_: Pin<&mut _>| (),
     };
     let version = match (detected.await, service) {
@@ -118,6 +118,9 @@ async fn serve(worker: Rc<Worker>, stream: TcpStream, kind: ListenerKind) {
             return Box::pin(opaque::serve(&entry, inbound, &service, early)).await;
         }
         (Some(Ok(Detected::Opaque(_))), None) => {
+            if let Target::Gateway(address) = target {
+                return Box::pin(opaque::straight(&worker, &entry, inbound, address)).await;
+            }
             tracing::debug!("a connection that is not HTTP names no service");
             worker.unresolved().connected(Class::Rejected);
             return inbound.reset();
@@ -126,6 +129,18 @@ async fn serve(worker: Rc<Worker>, stream: TcpStream, kind: ListenerKind) {
         (None, _) => return,
     };
     serve_http(&worker, target, inbound, version, &entry).await;
+}
+
+/// What a connection carries.
+async fn detection(
+    target: &Target,
+    inbound: &mut Inbound,
+    service: Option<&Rc<LocalService>>,
+) -> std::io::Result<Detected> {
+    match (target, service) {
+        (Target::Gateway(_), None) => Box::pin(detect::detect_alone(inbound)).await,
+        _ => detect::detect(inbound, service).await,
+    }
 }
 
 /// What says where a connection goes; `None` when it is refused, which is counted.
@@ -137,7 +152,8 @@ fn target(
     Ok(match kind {
         ListenerKind::Service(name) => Some(Target::Service(name)),
         ListenerKind::Forward => Some(Target::Host),
-        ListenerKind::Outbound => match original::destination(stream)? {
+        ListenerKind::Outbound | ListenerKind::Gateway => match original::destination(stream)? {
+            Some(address) if kind == ListenerKind::Gateway => Some(Target::Gateway(address)),
             Some(address) => Some(Target::Address(address)),
             // An application that was told of the proxy names the service itself. Nobody else is served.
             None if original::canonical(stream.peer_addr()?).ip().is_loopback() => {
@@ -170,7 +186,7 @@ fn is_opaque(worker: &Worker, service: &LocalService, target: &Target) -> bool {
         EndpointProtocol::Opaque => true,
         EndpointProtocol::Http1 | EndpointProtocol::Http2 => false,
         EndpointProtocol::Detect => match target {
-            Target::Address(address) | Target::Application(address) => {
+            Target::Address(address) | Target::Gateway(address) | Target::Application(address) => {
                 worker.registry().is_opaque(address.port())
             }
             Target::Service(_) | Target::Host => false,

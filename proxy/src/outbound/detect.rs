@@ -74,6 +74,14 @@ pub(crate) async fn detect(
     Box::pin(who_speaks(inbound, service)).await
 }
 
+/// The same where there is no endpoint to ask: a caller that is silent for a second waits for the other side to speak.
+pub(crate) async fn detect_alone(inbound: &mut Inbound) -> Result<Detected> {
+    match tokio::time::timeout(DEADLINE, version(inbound)).await {
+        Ok(version) => judged(version, None),
+        Err(_elapsed) => Ok(Detected::Opaque(None)),
+    }
+}
+
 /// Who speaks first, the caller or an endpoint? Neither, after a while.
 async fn who_speaks(inbound: &mut Inbound, service: &Rc<LocalService>) -> Result<Detected> {
     let mut link = None;

@@ -54,6 +54,8 @@ pub(crate) enum Target {
     Host,
     /// The address that the caller dialled.
     Address(SocketAddr),
+    /// The same where that is a service's; otherwise the `Host` of each, and the address for hosts that are no service's.
+    Gateway(SocketAddr),
     /// The application here, at the address that its caller dialled.
     Application(SocketAddr),
 }
@@ -68,6 +70,12 @@ pub(crate) async fn connection(worker: &Worker, target: &Target) -> Option<Route
         }
         Target::Host => None,
         Target::Address(address) => Some(by_address(worker, *address).await.0),
+        Target::Gateway(address) => {
+            let route = by_address(worker, *address).await.0;
+            let tells = !matches!(route, Route::Passthrough(_))
+                || worker.registry().is_opaque(address.port());
+            tells.then_some(route)
+        }
         Target::Application(address) => Some(Route::Balanced(worker.application(*address))),
     }
 }
@@ -115,7 +123,9 @@ fn host<'a>(caller: &'a Caller, head: &'a Parts) -> Result<Cow<'a, [u8]>, Refusa
     let needless = caller.version == Version::Http1 && head.version == HttpVersion::HTTP_10;
     match &caller.target {
         Target::Service(service) if needless => Ok(service.as_bytes().into()),
-        Target::Address(address) | Target::Application(address) if needless => {
+        Target::Address(address) | Target::Gateway(address) | Target::Application(address)
+            if needless =>
+        {
             Ok(address.to_string().into_bytes().into())
         }
         _ => Err(Refusal::Host),
@@ -137,9 +147,27 @@ async fn look_up(caller: &Caller, host: &[u8], version: u64) -> Result<Memo, Ref
         }
         Target::Host => by_host(worker, &authority).await?,
         Target::Address(address) => by_address(worker, *address).await,
+        Target::Gateway(address) => of_gateway(worker, &authority, *address).await,
         Target::Application(address) => (Route::Balanced(worker.application(*address)), None),
     };
     Ok(Memo { host: header, authority, route, version, known })
+}
+
+async fn of_gateway(
+    worker: &Worker,
+    authority: &Authority,
+    address: SocketAddr,
+) -> (Route, Option<Arc<Known>>) {
+    let (route, known) = by_address(worker, address).await;
+    if !matches!(route, Route::Passthrough(_)) {
+        return (route, known);
+    }
+    match by_host(worker, authority).await {
+        Ok((Route::Balanced(service), known)) => (Route::Balanced(service), known),
+        // The host is kept in use: it may become a service's.
+        Ok((_, known)) => (route, known),
+        Err(_) => (route, known),
+    }
 }
 
 async fn by_host(

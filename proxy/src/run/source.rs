@@ -102,7 +102,8 @@ fn from_controller(controller: Controller, arguments: &RunArguments) -> Started 
     let follower = Follower::new(controller, pod, &registry);
     let (status, tried) = (follower.status(), follower.tried());
     tokio::spawn(follower.follow());
-    let outbound = arguments.outbound.iter().map(|address| (address, ListenerKind::Outbound));
+    let calls = if arguments.ingress { ListenerKind::Gateway } else { ListenerKind::Outbound };
+    let outbound = arguments.outbound.iter().map(|address| (address, calls.clone()));
     let inbound = arguments.inbound.iter().map(|address| (address, ListenerKind::Inbound));
     let listeners =
         outbound.chain(inbound).map(|(address, kind)| ListenerSpec { address: *address, kind });

@@ -104,7 +104,12 @@ into. `http1` and `http2` wait for the caller.
 ### Redirected connections
 
 `outbound`: a connection goes to the service that has its original destination among `addresses`; any other goes straight, byte
-for byte. Who dials the listener itself, from the same machine, is served as by a forward listener; others are refused.
+for byte. Who dials the listener itself, from the same machine, is served as by a forward listener; others are refused. Where a
+connection that carries requests loses its service, its next request goes to the original destination too. A forward listener has
+none, and refuses what it does not know (503, `unknown_service`).
+
+`gateway` (`--ingress` where a controller says what there is): for a proxy that dials pods by itself. Where the dialled address is no
+service's, each request goes to the service that its `Host` names, and where that is none, to the pod that was dialled.
 
 `inbound`: a connection goes on to the port and address that its caller dialled, and is counted from the server's side
 (`direction=\"inbound\"`; probes of the kubelet are not). Connections that nobody redirected, that are for the proxy's own ports, for

@@ -1,139 +1,18 @@
 //! Real proxies behind real controllers: what reaches them, and what their callers see.
 
 use crate::follow::{Packing, SLICES};
-use serde_json::{Value, json};
+use crate::mesh::{CART, HOST, Mesh};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 use tests::backend::Backend;
-use tests::controller::Controller;
 use tests::deadline::{Moment, SOON, spread, until};
 use tests::kubernetes::shop::{self, Endpoint};
 use tests::kubernetes::{Cluster, Programs};
 use tests::load::{Load, WhenClosed};
 use tests::proxy::Proxy;
 use tests::{http, need, ports};
-
-const CART: &str = "shop/cart:80";
-const HOST: &str = "cart.shop";
-
-/// A cluster whose cart has a backend in each zone, with controllers and a proxy on a node.
-struct Mesh {
-    cluster: Cluster,
-    controllers: Vec<Controller>,
-    backends: Vec<Backend>,
-    proxy: Proxy,
-    outbound: SocketAddr,
-}
-
-impl Mesh {
-    fn start(programs: &Programs, ip: IpAddr, controllers: usize) -> Self {
-        let cluster = Cluster::start(programs);
-        cluster.shop();
-        let backends: Vec<Backend> =
-            ["a", "b", "c"].map(|zone| Backend::start_at(ip, zone, "5ms")).into();
-        let kubeconfig = cluster.kubeconfig(Some(&cluster.controller_token()));
-        let controllers: Vec<Controller> =
-            (0..controllers).map(|_| Controller::start(&kubeconfig)).collect();
-        let outbound = ports::free();
-        let addresses: Vec<SocketAddr> =
-            controllers.iter().map(|controller| controller.discovery).collect();
-        let arguments = ["--pod", "shop/till", "--node", "node-a"];
-        let proxy = Proxy::follow(&addresses, outbound, &arguments);
-        let mesh = Self { cluster, controllers, backends, proxy, outbound };
-        mesh.scale(3);
-        mesh
-    }
-
-    /// The first backends are the cart's endpoints; the others are none.
-    fn scale(&self, count: usize) {
-        for (index, backend) in self.backends.iter().enumerate() {
-            let SocketAddr::V4(address) = backend.address else { panic!("{}", backend.address) };
-            let zone = ["a", "b", "c"][index % 3];
-            let here = [Endpoint::new(*address.ip(), zone).on(&format!("node-{zone}"))];
-            let endpoints = if index < count { here.as_slice() } else { &[] };
-            let name = format!("cart-{index}");
-            self.cluster.client().apply(shop::slice(&name, "cart", address.port(), endpoints));
-        }
-    }
-
-    /// Waits until the proxy has as many endpoints, and returns how long that took.
-    fn until_endpoints(&self, count: usize) -> Duration {
-        let written = Moment::now();
-        until(&format!("{count} endpoints"), SOON, || {
-            let known = self.proxy.states(CART).len();
-            if known == count { Ok(()) } else { Err(known) }
-        });
-        Moment::now().since(written)
-    }
-
-    fn get(&self) -> Result<(u16, String, String), String> {
-        http::get_of_host(self.outbound, HOST)
-    }
-
-    fn until_served(&self) {
-        until("the cart is served", SOON, || match self.get() {
-            Ok((200, ..)) => Ok(()),
-            other => Err(other),
-        });
-    }
-
-    /// Applies an object and waits until the proxy shows a service's or its own field so; how long that took.
-    fn takes_effect(&self, object: Value, pointer: &str, expected: &str) -> Duration {
-        self.cluster.client().apply(object);
-        let written = Moment::now();
-        until(&format!("{pointer} is {expected}"), SOON, || {
-            let debug = self.proxy.debug();
-            let seen = debug.pointer(pointer).cloned();
-            if seen == Some(json!(expected)) { Ok(()) } else { Err(seen) }
-        });
-        Moment::now().since(written)
-    }
-
-    /// What a metric of the proxy says.
-    fn metric(&self, name: &str) -> f64 {
-        self.proxy.metrics().sum(name, &[])
-    }
-}
-
-#[test]
-fn what_changes_in_the_cluster_reaches_the_proxy() {
-    let mesh = Mesh::start(&need!(Programs::find()), need!(ports::outside()), 1);
-    mesh.until_served();
-    mesh.until_endpoints(3);
-    let debug = mesh.proxy.debug();
-    assert_eq!(debug["proxy"]["zone"], "a", "the proxy's zone is that of its node");
-    let endpoints = debug["services"][0]["endpoints"].as_array().unwrap();
-    for endpoint in endpoints {
-        let local = endpoint["zone"] == "a";
-        assert_eq!(endpoint["locality"], if local { "local" } else { "remote" }, "{endpoint}");
-    }
-
-    // Both aliases, then a policy, then the node's label.
-    let (source, signal, mode) =
-        ("/services/0/policy_source", "/services/0/load_band/signal", "/services/0/policy/mode");
-    let annotated = |key: &str, value: &str| shop::service("cart", &json!({ key: value }));
-    let pinned = shop::policy("shop", "cart", &["cart"], json!({"mode": "Pinned"}));
-    let mut node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"}});
-    node["metadata"]["labels"] = json!({"topology.kubernetes.io/zone": "b"});
-    let steps = [
-        (annotated("balancer.buoyant.io/load-band", "0.8,2.0"), signal, "outstanding"),
-        (annotated("zalando.org/traffic-zone-aware", "false"), mode, "Off"),
-        (pinned, source, "service_policy"),
-        (node, "/proxy/zone", "b"),
-    ];
-    for (object, pointer, expected) in steps {
-        let took = mesh.takes_effect(object, pointer, expected);
-        println!("{pointer} {expected}: {took:?} after the API server's answer");
-    }
-    let debug = mesh.proxy.debug();
-    assert_eq!(debug.pointer("/services/0/policy_object"), Some(&json!("shop/cart")));
-    assert_eq!(debug.pointer("/discovery/controller/stream"), Some(&json!("connected")));
-    assert!(mesh.metric("tidegate_discovery_up") > 0.5);
-    assert!(mesh.metric("tidegate_discovery_stale_seconds") < 0.001);
-    let balanced = [("target", "balanced")];
-    assert!(mesh.proxy.metrics().sum("tidegate_discovery_destinations", &balanced) > 0.5);
-}
 
 #[test]
 fn a_service_without_endpoints_is_refused_at_once_and_comes_back() {

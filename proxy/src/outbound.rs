@@ -85,7 +85,7 @@ async fn forward(
     let clock = caller.worker.clock();
     let protocol = head::protocol(caller.version, &head.headers);
     let retries = service.setting(|settings| settings.retry.attempts > 1);
-    let upload = Upload::new(incoming, retries, caller.waits_for_body());
+    let upload = Upload::new(incoming, retries, caller);
     let mut exchange = Exchange::begin(Rc::clone(&service), protocol, upload.clone(), clock.now());
     if matches!(caller.target, Target::Application(_)) && inbound::is_probe(&head.headers) {
         exchange.is_probe();

@@ -4,7 +4,11 @@
 #[cfg(test)]
 mod allocations;
 pub(crate) mod local;
+#[cfg(test)]
+mod resting;
 pub mod roster;
+#[cfg(test)]
+mod testing;
 
 use crate::clock::Clock;
 use crate::discovery::ListenerSpec;
@@ -136,7 +140,7 @@ impl Workers {
             let own_ports = own_ports.clone();
             let thread = std::thread::Builder::new().name(format!("worker-{number}"));
             let thread = thread
-                .spawn(move || run(registry, share, own_ports, signal, limits))
+                .spawn(move || run(|| Worker::new(registry, own_ports, limits), share, signal))
                 .map_err(StartError::Thread)?;
             threads.push(thread);
         }
@@ -163,46 +167,18 @@ pub fn default_count() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-fn run(
-    registry: Arc<Registry>,
-    listeners: Vec<Bound>,
-    own_ports: Vec<u16>,
-    signal: Signal,
-    limits: Limits,
-) {
+fn run(worker: impl FnOnce() -> Worker, listeners: Vec<Bound>, signal: Signal) {
     let runtime = Builder::new_current_thread()
         .enable_io()
         .enable_time()
         .build_local(LocalOptions::default());
     match runtime {
-        Ok(runtime) => runtime.block_on(serve(registry, listeners, own_ports, signal, limits)),
+        Ok(runtime) => runtime.block_on(serve(Rc::new(worker()), listeners, signal)),
         Err(error) => tracing::error!(%error, "cannot start the runtime of a worker"),
     }
 }
 
-async fn serve(
-    registry: Arc<Registry>,
-    listeners: Vec<Bound>,
-    own_ports: Vec<u16>,
-    signal: Signal,
-    limits: Limits,
-) {
-    let clock = registry.clock();
-    let worker = Rc::new(Worker {
-        registry,
-        clock,
-        services: RefCell::default(),
-        unresolved: ZoneMetrics::new(Direction::Outbound, &Arc::from(UNKNOWN), None, None),
-        refused: ZoneMetrics::new(Direction::Inbound, &Arc::from(UNKNOWN), None, None),
-        ports: Ports::default(),
-        straight: Straight::default(),
-        own_ports,
-        roster: Roster::new(limits.patience),
-        draining: Cell::new(false),
-        shedding: Cell::new(0),
-        overload: limits.overload,
-        complained: Cell::new(None),
-    });
+async fn serve(worker: Rc<Worker>, listeners: Vec<Bound>, signal: Signal) {
     for bound in listeners {
         tokio::task::spawn_local(accept::listen(Rc::clone(&worker), bound));
     }
@@ -240,6 +216,25 @@ async fn sweep(worker: &Worker) {
 }
 
 impl Worker {
+    fn new(registry: Arc<Registry>, own_ports: Vec<u16>, limits: Limits) -> Self {
+        let clock = registry.clock();
+        Self {
+            registry,
+            clock,
+            services: RefCell::default(),
+            unresolved: ZoneMetrics::new(Direction::Outbound, &Arc::from(UNKNOWN), None, None),
+            refused: ZoneMetrics::new(Direction::Inbound, &Arc::from(UNKNOWN), None, None),
+            ports: Ports::default(),
+            straight: Straight::default(),
+            own_ports,
+            roster: Roster::new(limits.patience),
+            draining: Cell::new(false),
+            shedding: Cell::new(0),
+            overload: limits.overload,
+            complained: Cell::new(None),
+        }
+    }
+
     pub(crate) fn registry(&self) -> &Registry {
         &self.registry
     }

@@ -14,6 +14,8 @@ use tokio::task::JoinSet;
 
 const IDLE_CONNECTIONS: usize = 1000;
 const BURST: usize = 5000;
+/// In this time a proxy knows that a connection is idle, and its allocator has given back what that freed.
+const IDLE_SECONDS: u64 = 20;
 /// The proxy holds two sockets a request: this stays under a limit of 20,000 open files.
 const _: () = assert!(BURST * 2 + IDLE_CONNECTIONS < 19_000);
 
@@ -56,7 +58,7 @@ fn measure_one(running: &Running, rest_seconds: u64) -> anyhow::Result<Memory> {
     drop(runtime.block_on(answered(running.address, 20, "/"))?);
     let warm = process.resident_kib();
     let idle = runtime.block_on(answered(running.address, IDLE_CONNECTIONS, "/"))?;
-    pause(Duration::from_secs(2));
+    pause(Duration::from_secs(IDLE_SECONDS));
     let with_idle = process.resident_kib();
     drop(idle);
     pause(Duration::from_secs(2));

@@ -1,5 +1,7 @@
 //! Step 1: connections of callers, from accept to close.
 
+mod http1;
+
 use crate::discovery::{EndpointProtocol, ListenerKind};
 use crate::inbound;
 use crate::listener::Bound;
@@ -7,7 +9,7 @@ use crate::metrics::Class;
 use crate::metrics::edge::{self, Closed, Peer};
 use crate::outbound::detect::{self, Detected, Inbound, Version};
 use crate::outbound::resolve::{self, Memo, Route, Target};
-use crate::outbound::upgrade::{self, Switch};
+use crate::outbound::upgrade::Switch;
 use crate::outbound::{limits, opaque, original, shed};
 use crate::upstream::stream;
 use crate::worker::local::LocalService;
@@ -15,7 +17,7 @@ use crate::worker::roster::{Command, Entry};
 use crate::worker::{LocalExecutor, Worker};
 use http::Request;
 use hyper::body::Incoming;
-use hyper::server::conn::{http1, http2};
+use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::cell::RefCell;
@@ -56,6 +58,10 @@ pub(crate) struct Caller {
 /// Held while a request of the connection is served.
 #[derive(Debug)]
 pub(crate) struct Busy(Rc<Entry>);
+
+/// Held while a request's body is not at its end.
+#[derive(Debug)]
+pub(crate) struct Uploading(Rc<Entry>);
 
 /// Accepts connections, for ever.
 pub(crate) async fn listen(worker: Rc<Worker>, bound: Bound) {
@@ -212,7 +218,7 @@ async fn serve_http(
     };
     let caller = Rc::new(caller);
     let ended = match version {
-        Version::Http1 => serve_http1(entry, inbound, caller).await,
+        Version::Http1 => http1::serve(entry, inbound, caller).await,
         Version::Http2 => serve_http2(entry, inbound, caller).await,
     };
     match ended {
@@ -225,32 +231,6 @@ async fn serve_http(
         Some(Ok(())) => {}
         None => tracing::debug!("a caller's connection was idle or slow for too long"),
     }
-}
-
-async fn serve_http1(
-    entry: &Rc<Entry>,
-    io: Inbound,
-    caller: Rc<Caller>,
-) -> Option<hyper::Result<()>> {
-    let called = Rc::clone(&caller);
-    let service = service_fn(move |request| handle(Rc::clone(&called), request));
-    let mut builder = http1::Builder::new();
-    builder
-        .auto_date_header(false)
-        .max_headers(limits::FIELDS_MAX)
-        .max_header_size(limits::HEADER_BYTES_MAX)
-        .max_buf_size(limits::BUFFER_BYTES_MAX);
-    let mut connection = builder.serve_connection(TokioIo::new(io), service);
-    let drain = |connection: Pin<&mut Pin<&mut http1::Connection<_, _>>>| {
-        connection.get_mut().as_mut().graceful_shutdown();
-    };
-    let ended = Governed { entry, connection: Pin::new(&mut connection), drain }.await;
-    let switch = caller.switch.take();
-    if let (Some(switch), Some(Ok(()))) = (switch, &ended) {
-        let http1::Parts { io, read_buf, .. } = connection.into_parts();
-        Box::pin(upgrade::serve(entry, switch, io.into_inner(), read_buf)).await;
-    }
-    ended
 }
 
 async fn serve_http2(
@@ -284,9 +264,12 @@ async fn handle(
 }
 
 impl Caller {
-    /// What is told while a request waits for its body. Streams of HTTP/2 may be silent for as long as they like.
-    pub(crate) fn waits_for_body(&self) -> Option<Rc<Entry>> {
-        (self.version == Version::Http1).then(|| Rc::clone(&self.entry))
+    /// A request with a body is served. Streams of HTTP/2 may be silent for as long as they like.
+    pub(crate) fn uploads(&self) -> Option<Uploading> {
+        (self.version == Version::Http1).then(|| {
+            self.entry.upload_began();
+            Uploading(Rc::clone(&self.entry))
+        })
     }
 
     /// After the answer under way, its connection is to become something else.
@@ -297,6 +280,19 @@ impl Caller {
     fn busy(&self) -> Busy {
         self.entry.request_began();
         Busy(Rc::clone(&self.entry))
+    }
+}
+
+impl Uploading {
+    /// Whether an endpoint waits for more of it.
+    pub(crate) fn is_awaited(&self, waits: bool) {
+        self.0.waits_for_body(waits);
+    }
+}
+
+impl Drop for Uploading {
+    fn drop(&mut self) {
+        self.0.upload_ended();
     }
 }
 
@@ -324,7 +320,8 @@ impl<C: Future, D: Fn(Pin<&mut C>)> Future for Governed<'_, C, D> {
         match this.entry.command(cx.waker()) {
             Some(Command::Close) => return Poll::Ready(None),
             Some(Command::Drain) => (this.drain)(this.connection.as_mut()),
-            None => {}
+            // Only HTTP/1 knows how to.
+            Some(Command::Rest) | None => {}
         }
         this.connection.poll(cx).map(Some)
     }

@@ -8,6 +8,7 @@ use crate::outbound::opaque::{self, Link};
 use crate::upstream::stream;
 use crate::worker::local::LocalService;
 use crate::worker::roster::Entry;
+use bytes::Bytes;
 use std::io::{ErrorKind, IoSlice, Result};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -28,14 +29,12 @@ pub(crate) enum Version {
 /// What every HTTP/2 connection begins with (RFC 9113, 3.4).
 pub(crate) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// A caller's connection. What detection read of it is read again from here.
+/// A caller's connection. What was read of it too early is read again from here.
 #[derive(Debug)]
 pub(crate) struct Inbound {
     stream: TcpStream,
     entry: Rc<Entry>,
-    first: [u8; PREFACE.len()],
-    filled: usize,
-    taken: usize,
+    early: Bytes,
     /// Counts the frames of an HTTP/2 connection.
     meter: Metered,
 }
@@ -125,16 +124,17 @@ fn judged(version: Result<Option<Version>>, link: Option<Link>) -> Result<Detect
 /// Finds out what the caller speaks; `None` when it is not HTTP. Waits until that is certain.
 async fn version(inbound: &mut Inbound) -> Result<Option<Version>> {
     loop {
-        match judge(inbound.seen()) {
+        match judge(&inbound.early) {
             Judgement::Certain(version) => return Ok(version),
             Judgement::Open => {}
         }
-        let Inbound { stream, first, filled, .. } = inbound;
-        let space = first.get_mut(*filled..).unwrap_or_default();
-        match stream.read(space).await? {
-            0 => return Err(ErrorKind::UnexpectedEof.into()),
-            length => *filled += length,
+        let mut space = [0; PREFACE.len()];
+        let missing = space.len().saturating_sub(inbound.early.len());
+        let length = inbound.stream.read(space.get_mut(..missing).unwrap_or_default()).await?;
+        if length == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
         }
+        inbound.unread(space.get(..length).unwrap_or_default());
         inbound.entry.received();
     }
 }
@@ -209,14 +209,7 @@ const fn is_token(byte: u8) -> bool {
 
 impl Inbound {
     pub(crate) fn new(stream: TcpStream, entry: Rc<Entry>) -> Self {
-        Self {
-            stream,
-            entry,
-            first: [0; PREFACE.len()],
-            filled: 0,
-            taken: 0,
-            meter: Metered::default(),
-        }
+        Self { stream, entry, early: Bytes::new(), meter: Metered::default() }
     }
 
     /// Reads what the caller still sends and throws it away, until it has closed too. Closing over unread bytes makes the
@@ -242,8 +235,20 @@ impl Inbound {
         stream::reset(&self.stream);
     }
 
-    fn seen(&self) -> &[u8] {
-        self.first.get(..self.filled).unwrap_or_default()
+    /// Takes back what was read and not used, behind what was taken back before.
+    pub(crate) fn unread(&mut self, bytes: &[u8]) {
+        self.early = [&self.early, bytes].concat().into();
+    }
+
+    /// Whether something was taken back and not read again.
+    pub(crate) fn has_unread(&self) -> bool {
+        !self.early.is_empty()
+    }
+
+    /// Waits until there is something to read, or an end to be seen.
+    pub(crate) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
+        // An error is seen by who reads.
+        self.stream.poll_read_ready(cx).map(drop)
     }
 
     /// Counts frames from now on; for HTTP/2, before the first byte is read again.
@@ -252,11 +257,9 @@ impl Inbound {
     }
 
     fn read_on(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
-        if self.taken < self.filled {
-            let rest = self.first.get(self.taken..self.filled).unwrap_or_default();
-            let length = rest.len().min(buffer.remaining());
-            buffer.put_slice(rest.get(..length).unwrap_or_default());
-            self.taken += length;
+        if !self.early.is_empty() {
+            let length = self.early.len().min(buffer.remaining());
+            buffer.put_slice(&self.early.split_to(length));
             return Poll::Ready(Ok(()));
         }
         let before = buffer.filled().len();

@@ -64,12 +64,16 @@ pub(crate) struct Entry {
     write_blocked: Cell<bool>,
     /// Whether bytes passed since the last sweep.
     moved: Cell<bool>,
+    /// Bodies of requests that have not been read to their end.
+    uploads: Cell<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Nothing was read since the last response.
     Idle,
+    /// The same for a while: what the connection holds was given back.
+    Resting,
     /// Bytes of a header were read.
     Header,
     /// A request is served.
@@ -91,6 +95,8 @@ enum Spoken {
 /// What a connection is told from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
+    /// Nothing has happened for a while: give back what is not needed.
+    Rest,
     /// Finish what is under way and take no more.
     Drain,
     /// End now.
@@ -126,6 +132,7 @@ impl Roster {
             body_wanted: Cell::new(false),
             write_blocked: Cell::new(false),
             moved: Cell::new(false),
+            uploads: Cell::new(0),
         });
         let mut entries = self.entries.borrow_mut();
         let index = self.free.borrow_mut().pop().unwrap_or_else(|| {
@@ -143,11 +150,23 @@ impl Roster {
         self.open.get() == 0
     }
 
-    /// Closes connections that are idle or slow for too long.
+    #[cfg(test)]
+    pub(crate) fn patience(&self) -> Patience {
+        self.patience
+    }
+
+    /// Connections at rest.
+    #[cfg(test)]
+    pub(crate) fn resting(&self) -> usize {
+        let entries = self.entries.borrow();
+        entries.iter().flatten().filter(|entry| entry.phase.get() == Phase::Resting).count()
+    }
+
+    /// Closes connections that are idle or slow for too long, and lets those rest that are idle since the last sweep.
     pub(crate) fn sweep(&self, now: Timestamp) {
         self.each(|entry| {
             let (limit, why) = match entry.phase.get() {
-                Phase::Idle => (self.patience.idle, Some(Closed::Idle)),
+                Phase::Idle | Phase::Resting => (self.patience.idle, Some(Closed::Idle)),
                 Phase::Header => (self.patience.header, Some(Closed::HeaderTimeout)),
                 Phase::Lingering => (LINGER_MAX, None),
                 Phase::HalfClosed => (HALF_CLOSED_MAX, Some(Closed::Idle)),
@@ -162,6 +181,7 @@ impl Roster {
                     }
                     entry.tell(Command::Close);
                 }
+                Some(_) if entry.may_rest() => entry.tell(Command::Rest),
                 Some(_) => {}
             }
         });
@@ -170,7 +190,7 @@ impl Roster {
     /// Closes connections without a request: their memory is needed.
     pub(crate) fn close_idle(&self) {
         self.each(|entry| {
-            if entry.phase.get() == Phase::Idle {
+            if matches!(entry.phase.get(), Phase::Idle | Phase::Resting) {
                 edge::closed(Peer::Caller, Closed::Overloaded);
                 entry.tell(Command::Close);
             }
@@ -224,7 +244,8 @@ impl Entry {
     pub(crate) fn received(&self) {
         self.moved.set(true);
         if self.phase.get() == Phase::Idle {
-            self.enter(Phase::Header);
+            // What comes after an early answer is the rest of a body.
+            self.enter(if self.uploads.get() == 0 { Phase::Header } else { Phase::Idle });
         }
     }
 
@@ -242,6 +263,37 @@ impl Entry {
     /// Whether an endpoint waits for more of a request's body.
     pub(crate) fn waits_for_body(&self, waits: bool) {
         self.body_wanted.set(waits);
+    }
+
+    /// A request's body is to be read.
+    pub(crate) fn upload_began(&self) {
+        self.uploads.set(self.uploads.get() + 1);
+    }
+
+    /// It was read to its end, or is not wanted.
+    pub(crate) fn upload_ended(&self) {
+        self.uploads.set(self.uploads.get().saturating_sub(1));
+    }
+
+    /// Whether its HTTP/1 connection has nothing to remember: all requests were read and all answers written.
+    pub(crate) fn may_rest(&self) -> bool {
+        self.phase.get() == Phase::Idle
+            && self.spoken.get() == Spoken::Http(Version::Http1)
+            && self.uploads.get() == 0
+            && !self.write_blocked.get()
+            && self.command.get().is_none()
+    }
+
+    /// What it held is given back. It is as idle as before.
+    pub(crate) fn rests(&self) {
+        self.phase.set(Phase::Resting);
+    }
+
+    /// Something may have happened.
+    pub(crate) fn wakes(&self) {
+        if self.phase.get() == Phase::Resting {
+            self.phase.set(Phase::Idle);
+        }
     }
 
     /// Whether nothing has moved since the last question though something should have. What is no HTTP has its own rules for
@@ -307,10 +359,42 @@ impl Entry {
         self.since.set(None);
     }
 
-    fn tell(&self, command: Command) {
+    pub(crate) fn tell(&self, command: Command) {
         self.command.set(Some(command));
         if let Some(waker) = self.waker.borrow_mut().take() {
             waker.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happens to a connection.
+    type Happens = fn(&Entry);
+
+    #[test]
+    fn only_what_has_nothing_to_remember_rests() {
+        let cases: [(&str, Happens, bool); 9] = [
+            ("an answered request", |_| (), true),
+            ("HTTP/2", |entry| entry.speaks(Version::Http2), false),
+            ("bytes of a header", Entry::received, false),
+            ("a request", Entry::request_began, false),
+            ("an answer that is not taken", Entry::cannot_write, false),
+            ("a body under way", Entry::upload_began, false),
+            ("a command that was not heard yet", |entry| entry.tell(Command::Drain), false),
+            ("the end of our side", Entry::lingers, false),
+            ("what is no HTTP", Entry::is_opaque, false),
+        ];
+        let roster = Roster::new(Patience::default());
+        for (what, happens, expected) in cases {
+            let member = roster.join();
+            member.entry.speaks(Version::Http1);
+            member.entry.request_began();
+            member.entry.request_ended();
+            happens(&member.entry);
+            assert_eq!(member.entry.may_rest(), expected, "{what}");
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The request's body, sent to one endpoint and, while it is small, kept for another one. It remembers when it failed itself,
 //! since the client side of the HTTP library reports that as an error of the endpoint's connection.
 
+use crate::outbound::accept::{Caller, Uploading};
 use crate::outbound::body::BodyError;
 use crate::outbound::limits;
-use crate::worker::roster::Entry;
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
@@ -45,7 +45,8 @@ struct Source {
     hold: Option<Hold>,
     /// Who waits for the next piece.
     waiting: Option<Waker>,
-    entry: Option<Rc<Entry>>,
+    /// Held until the end is read.
+    uploading: Option<Uploading>,
     length: Option<u64>,
     attempt: u32,
     keep: bool,
@@ -84,8 +85,7 @@ pub(crate) enum Fault {
 
 impl Upload {
     /// Takes the caller's body; `keep` for a request that may be sent again.
-    /// `entry` is told while the caller is waited for.
-    pub(crate) fn new(incoming: Incoming, keep: bool, entry: Option<Rc<Entry>>) -> Self {
+    pub(crate) fn new(incoming: Incoming, keep: bool, caller: &Caller) -> Self {
         if incoming.is_end_stream() {
             return Self(None);
         }
@@ -95,7 +95,7 @@ impl Upload {
             incoming: Some(incoming),
             hold: None,
             waiting: None,
-            entry,
+            uploading: caller.uploads(),
             length,
             attempt: 0,
             keep,
@@ -158,6 +158,7 @@ impl Upload {
         let Some(source) = &self.0 else { return };
         let mut source = source.borrow_mut();
         source.incoming = None;
+        source.uploading = None;
         if let Some(waiting) = source.waiting.take() {
             waiting.wake();
         }
@@ -216,8 +217,8 @@ impl Source {
             return Poll::Ready(Some(Err(BodyError::Superseded)));
         };
         let polled = Pin::new(incoming).poll_frame(cx);
-        if let Some(entry) = &self.entry {
-            entry.waits_for_body(polled.is_pending());
+        if let Some(uploading) = &self.uploading {
+            uploading.is_awaited(polled.is_pending());
         }
         let Poll::Ready(polled) = polled else {
             self.wait(cx);
@@ -235,6 +236,9 @@ impl Source {
             }
             Some(Ok(frame)) => Some(self.take(frame)),
         };
+        if self.ended {
+            self.uploading = None;
+        }
         Poll::Ready(polled)
     }
 

@@ -10,9 +10,6 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
 
 /// What the caller speaks, in the terms of metrics.
@@ -76,14 +73,14 @@ pub(crate) fn host(headers: &HeaderMap) -> Result<Option<&HeaderValue>, Refusal>
 
 /// Removes what is meant for the connection only (RFC 9110, 7.6.1). Returns a wish to change its protocol, if there is one.
 pub(crate) fn strip_request(headers: &mut HeaderMap) -> Option<HeaderValue> {
-    if !headers.keys().any(is_for_one_connection) {
+    let found = for_one_connection(headers);
+    // Most have none of it, and gRPC has this.
+    if found.is_empty() || found == [TE] && headers.get_all(TE).iter().eq([&TRAILERS]) {
         return None;
     }
     let trailers = headers.get(TE).is_some_and(accepts_trailers);
-    let wish = if headers.contains_key(CONNECTION) { wished(headers) } else { None };
-    strip_response(headers);
-    headers.remove(TE);
-    headers.remove(HTTP2_SETTINGS);
+    let wish = wished(headers);
+    strip(headers, &found);
     if trailers {
         headers.insert(TE, TRAILERS);
     }
@@ -103,30 +100,33 @@ fn wished(headers: &HeaderMap) -> Option<HeaderValue> {
 
 /// The same for a response. The framing of its body is left to the HTTP library.
 pub(crate) fn strip_response(headers: &mut HeaderMap) {
-    if !headers.keys().any(is_for_one_connection) {
-        return;
-    }
-    if headers.contains_key(CONNECTION) {
-        strip_named(headers);
-    }
-    headers.remove(KEEP_ALIVE);
-    headers.remove(PROXY_CONNECTION);
-    headers.remove(UPGRADE);
-    headers.remove(TRANSFER_ENCODING);
+    strip(headers, &for_one_connection(headers));
 }
 
-/// One look at each name is a tenth of the cost of asking the map for each of these.
-fn is_for_one_connection(name: &HeaderName) -> bool {
-    matches!(
-        name.as_str(),
-        "connection"
-            | "keep-alive"
-            | "proxy-connection"
-            | "upgrade"
-            | "transfer-encoding"
-            | "te"
-            | "http2-settings"
-    )
+/// What of it there is. One look at each name is a tenth of the cost of asking the map for each of these.
+fn for_one_connection(headers: &HeaderMap) -> Vec<HeaderName> {
+    let is_for_one_connection = |name: &&HeaderName| {
+        matches!(
+            name.as_str(),
+            "connection"
+                | "keep-alive"
+                | "proxy-connection"
+                | "upgrade"
+                | "transfer-encoding"
+                | "te"
+                | "http2-settings"
+        )
+    };
+    headers.keys().filter(is_for_one_connection).cloned().collect()
+}
+
+fn strip(headers: &mut HeaderMap, found: &[HeaderName]) {
+    if found.contains(&CONNECTION) {
+        strip_named(headers);
+    }
+    for name in found {
+        headers.remove(name);
+    }
 }
 
 /// Puts the cookies of an HTTP/2 request into one field, as HTTP/1 has it (RFC 9113, 8.2.3).

@@ -6,6 +6,7 @@
 
 use crate::clock::Clock;
 use crate::discovery::{EndpointUpdate, Place, ServiceUpdate};
+use crate::overload::Overload;
 use crate::service::Service;
 use crate::worker::local::LocalService;
 use http::header::USER_AGENT;
@@ -72,6 +73,7 @@ impl Ports {
         address: SocketAddr,
         place: &Place,
         clock: Clock,
+        overload: &Arc<Overload>,
     ) -> Rc<LocalService> {
         let mut services = self.services.borrow_mut();
         if let Some(service) = services.get(&address)
@@ -84,7 +86,7 @@ impl Ports {
         let endpoint = EndpointUpdate { zone: place.zone.clone(), ..EndpointUpdate::at(address) };
         let update = ServiceUpdate::unbalanced(name.into(), address, vec![endpoint]);
         let service = Arc::new(Service::inbound(&update, place, clock));
-        let service = Rc::new(LocalService::new(service, clock));
+        let service = Rc::new(LocalService::new(service, clock, Arc::clone(overload)));
         if room && let Some(old) = services.insert(address, Rc::clone(&service)) {
             old.close();
         }

@@ -13,17 +13,34 @@ const FDS_RESERVED: usize = 64;
 /// Each caller may need a connection to an endpoint.
 const FDS_PER_CALLER: usize = 2;
 
-/// What a caller's connection and its endpoint's cost while a small request is served, rounded up.
-const BYTES_PER_CALLER: u64 = 40 * 1024;
+/// What a caller's connection and its endpoint's cost while a request is served whose body is as small a share as there is.
+const BYTES_PER_CALLER: usize = 48 * 1024;
 
 /// The share of the memory limit that callers' connections may take by that; the rest is for bodies and the proxy itself.
 const MEMORY_FOR_CALLERS: f64 = 0.75;
+
+/// The share of the memory limit that bodies on their way may take.
+const MEMORY_FOR_BODIES: f64 = 0.1;
+
+/// Of each body there is as much with the reader as with the writer.
+const PLACES_PER_BODY: usize = 2;
+
+/// What one body may hold in one place, however many there are. The HTTP library reads into buffers of 8 KiB, and into larger
+/// ones once it has filled one.
+const SHARE_MIN: usize = 8 * 1024 - 1;
+
+/// What one body may hold in one place, however few there are. More makes nothing faster.
+const SHARE_MAX: usize = 128 * 1024;
 
 /// From this share of the memory limit on, what is new is shed.
 const MEMORY_PRESSED: f64 = 0.85;
 
 /// How often the memory is looked at.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// How often from this share of the limit on: the rest is gone within tens of milliseconds when thousands of callers send.
+const LOOK_CLOSELY: Duration = Duration::from_millis(10);
+const MEMORY_WATCHED: f64 = 0.5;
 
 /// How many connections there are, how many there may be, and whether memory is short. Shared by all workers.
 #[derive(Debug)]
@@ -32,6 +49,8 @@ pub struct Overload {
     connections_max: usize,
     memory_max: Option<u64>,
     pressed: AtomicBool,
+    /// What one body may hold in one place.
+    share: AtomicUsize,
 }
 
 /// A caller's connection that was let in. Its place is free again when this is dropped.
@@ -46,6 +65,7 @@ impl Overload {
             connections_max: connections_max.unwrap_or(usize::MAX),
             memory_max,
             pressed: AtomicBool::new(false),
+            share: AtomicUsize::new(memory_max.map_or(usize::MAX, |_| SHARE_MAX)),
         }
     }
 
@@ -62,6 +82,28 @@ impl Overload {
         self.pressed.load(Ordering::Relaxed)
     }
 
+    /// How many bytes of its body a connection may hold in one place. Without a limit of memory, as many as it likes.
+    pub(crate) fn share(&self) -> usize {
+        self.share.load(Ordering::Relaxed)
+    }
+
+    /// Whether a body of so many bytes is within any share.
+    pub(crate) fn is_small(&self, bytes: u64) -> bool {
+        self.memory_max.is_none() || bytes <= SHARE_MIN as u64
+    }
+
+    /// The connections that are there share what there is for bodies.
+    fn divide(&self) {
+        let Some(limit) = self.memory_max else { return };
+        let connections = self.connections.load(Ordering::Relaxed).max(1);
+        let share = if self.is_pressed() {
+            SHARE_MIN
+        } else {
+            part(limit, MEMORY_FOR_BODIES) / (connections * PLACES_PER_BODY)
+        };
+        self.share.store(share.clamp(SHARE_MIN, SHARE_MAX), Ordering::Relaxed);
+    }
+
     /// Lets a caller's connection in, if there is room.
     pub(crate) fn admit(self: &Arc<Self>) -> Option<Admission> {
         if self.is_pressed() {
@@ -69,17 +111,22 @@ impl Overload {
         }
         let before = self.connections.fetch_add(1, Ordering::Relaxed);
         let admission = Admission(Arc::clone(self));
+        self.divide();
         (before < self.connections_max).then_some(admission)
     }
 
     /// Looks at the memory, for ever.
     pub(crate) async fn watch(&self) {
         let Some(limit) = self.memory_max else { return };
+        let mut pause = LOOK;
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(pause).await;
             let Some(resident) = resident() else { continue };
+            let much = resident as f64 > limit as f64 * MEMORY_WATCHED;
+            pause = if much { LOOK_CLOSELY } else { LOOK };
             let pressed = resident as f64 > limit as f64 * MEMORY_PRESSED;
             if self.pressed.swap(pressed, Ordering::Relaxed) != pressed {
+                self.divide();
                 tracing::warn!(
                     resident,
                     limit,
@@ -94,22 +141,26 @@ impl Overload {
 impl Drop for Admission {
     fn drop(&mut self) {
         self.0.connections.fetch_sub(1, Ordering::Relaxed);
+        self.0.divide();
     }
 }
 
 /// Connections of callers that descriptors and memory allow.
 fn room(fds_max: Option<usize>, memory_max: Option<u64>) -> usize {
     let by_fds = fds_max.map(|max| max.saturating_sub(FDS_RESERVED) / FDS_PER_CALLER);
-    let by_memory = memory_max.map(|max| {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a share of what is positive"
-        )]
-        let bytes = (max as f64 * MEMORY_FOR_CALLERS) as u64;
-        usize::try_from(bytes / BYTES_PER_CALLER).unwrap_or(usize::MAX)
-    });
+    let by_memory = memory_max.map(|max| part(max, MEMORY_FOR_CALLERS) / BYTES_PER_CALLER);
     [by_fds, by_memory].into_iter().flatten().min().unwrap_or(usize::MAX).max(1)
+}
+
+/// A share of some bytes.
+fn part(bytes: u64, share: f64) -> usize {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of what is positive"
+    )]
+    let part = (bytes as f64 * share) as u64;
+    usize::try_from(part).unwrap_or(usize::MAX)
 }
 
 fn fds_max() -> Option<usize> {
@@ -151,7 +202,7 @@ fn resident() -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Overload, room};
+    use super::{Overload, SHARE_MAX, SHARE_MIN, room};
     use std::sync::Arc;
 
     #[test]
@@ -160,7 +211,7 @@ mod tests {
         let cases = [
             ((Some(256), None), 96),
             ((Some(20_000), None), 9_968),
-            ((Some(20_000), mib(64)), 1_228),
+            ((Some(20_000), mib(64)), 1_024),
             ((Some(256), mib(64)), 96),
             ((Some(10), None), 1),
             ((None, None), usize::MAX),
@@ -178,5 +229,24 @@ mod tests {
         assert!(overload.admit().is_none() && overload.admit().is_none());
         drop(first);
         assert!(overload.admit().is_some());
+    }
+
+    #[test]
+    fn connections_share_what_there_is_for_bodies() {
+        let cases = [
+            (None, 1, usize::MAX),
+            (Some(64 << 20), 1, SHARE_MAX),
+            (Some(64 << 20), 100, 33_554),
+            (Some(64 << 20), 2_000, SHARE_MIN),
+            (Some(1 << 30), 2_000, 26_843),
+        ];
+        for (memory_max, connections, expected) in cases {
+            let overload = Arc::new(Overload::new(None, memory_max));
+            let before = overload.share();
+            let open: Vec<_> = (0..connections).map(|_| overload.admit().unwrap()).collect();
+            assert_eq!(overload.share(), expected, "{memory_max:?}, {connections}");
+            drop(open);
+            assert_eq!(overload.share(), before);
+        }
     }
 }

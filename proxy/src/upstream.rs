@@ -12,15 +12,17 @@ pub(crate) mod http2;
 pub(crate) mod stream;
 
 use crate::outbound::body::request::{RequestBody, Upload};
+use crate::overload::Overload;
 use crate::upstream::failure::Failed;
 use balance::time::Timestamp;
 use http::{Request, Response, Version};
 use hyper::body::Incoming;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The connections of one worker to one endpoint.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Connections {
     http1: Rc<http1::Pool>,
     http2: Rc<http2::Pool>,
@@ -42,6 +44,13 @@ pub(crate) enum Reuse {
 }
 
 impl Connections {
+    pub(crate) fn new(overload: &Arc<Overload>) -> Self {
+        Self {
+            http1: Rc::new(http1::Pool::new(Arc::clone(overload))),
+            http2: Rc::new(http2::Pool::new(Arc::clone(overload))),
+        }
+    }
+
     /// Sends a request, in the version that it names, and waits for the response headers.
     pub(crate) async fn send(
         &self,

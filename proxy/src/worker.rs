@@ -3,6 +3,8 @@
 
 #[cfg(test)]
 mod allocations;
+#[cfg(test)]
+mod bodies;
 pub(crate) mod local;
 #[cfg(test)]
 mod resting;
@@ -285,12 +287,12 @@ impl Worker {
 
     /// This worker's view of a port of the application.
     pub(crate) fn application(&self, address: SocketAddr) -> Rc<LocalService> {
-        self.ports.service(address, &self.registry.place(), self.clock)
+        self.ports.service(address, &self.registry.place(), self.clock, &self.overload)
     }
 
     /// What leads straight to an address that belongs to no service.
     pub(crate) fn straight(&self, address: SocketAddr) -> Rc<LocalService> {
-        self.straight.service(address, &self.registry.place(), self.clock)
+        self.straight.service(address, &self.registry.place(), self.clock, &self.overload)
     }
 
     /// This worker's view of a service.
@@ -301,7 +303,8 @@ impl Worker {
         {
             return Rc::clone(local);
         }
-        let local = Rc::new(LocalService::new(Arc::clone(service), self.clock));
+        let overload = Arc::clone(&self.overload);
+        let local = Rc::new(LocalService::new(Arc::clone(service), self.clock, overload));
         if let Some(old) = services.insert(Arc::clone(service.name()), Rc::clone(&local)) {
             old.close();
         }

@@ -24,6 +24,7 @@ use std::cell::RefCell;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -37,6 +38,9 @@ const STREAMS_MAX: u32 = 250;
 /// Windows of a caller's HTTP/2 connection.
 const STREAM_WINDOW: u32 = 128 * 1024;
 const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
+
+/// Bodies that a caller's HTTP/2 connection may send at the same time although nobody takes them, each as much as its share.
+const BODIES_PER_CONNECTION: usize = 32;
 
 /// A silent HTTP/2 connection is probed after this time, and ended when the probe is not answered in the same time.
 const PING_AFTER: Duration = Duration::from_secs(30);
@@ -101,7 +105,7 @@ async fn serve(worker: Rc<Worker>, stream: TcpStream, kind: ListenerKind) {
     };
     let member = worker.roster.join();
     let entry = Rc::clone(&member.entry);
-    let mut inbound = Inbound::new(stream, Rc::clone(&entry));
+    let mut inbound = Inbound::new(stream, Rc::clone(&entry), Arc::clone(worker.overload()));
     let service = match resolve::connection(&worker, &target).await {
         Some(Route::Passthrough(address)) => {
             return Box::pin(opaque::straight(&worker, &entry, inbound, address)).await;
@@ -219,7 +223,8 @@ async fn serve_http(
     let caller = Rc::new(caller);
     let ended = match version {
         Version::Http1 => http1::serve(entry, inbound, caller).await,
-        Version::Http2 => serve_http2(entry, inbound, caller).await,
+        // On the heap, since all connections would be as large.
+        Version::Http2 => Box::pin(serve_http2(entry, inbound, caller)).await,
     };
     match ended {
         Some(Err(error)) => {
@@ -239,7 +244,9 @@ async fn serve_http2(
     caller: Rc<Caller>,
 ) -> Option<hyper::Result<()>> {
     io.count_frames(caller.worker.clock());
-    let service = service_fn(move |request| handle(Rc::clone(&caller), request));
+    let share = caller.worker.overload().share();
+    // On the heap, since the library copies what serves a stream several times.
+    let service = service_fn(move |request| Box::pin(handle(Rc::clone(&caller), request)));
     let mut builder = http2::Builder::new(LocalExecutor);
     builder
         .timer(TokioTimer::new())
@@ -247,11 +254,17 @@ async fn serve_http2(
         .max_concurrent_streams(STREAMS_MAX)
         .max_header_list_size(limits::HEADER_LIST_BYTES_MAX)
         .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
+        .initial_connection_window_size(connection_window(share))
         .keep_alive_interval(PING_AFTER)
         .keep_alive_timeout(PING_AFTER);
     let connection = builder.serve_connection(TokioIo::new(io), service);
     Governed { entry, connection, drain: http2::Connection::graceful_shutdown }.await
+}
+
+/// What a connection may send that nobody has taken yet, where each body has this share.
+fn connection_window(share: usize) -> u32 {
+    let window = share.saturating_mul(BODIES_PER_CONNECTION);
+    u32::try_from(window).unwrap_or(u32::MAX).min(CONNECTION_WINDOW)
 }
 
 async fn handle(

@@ -143,7 +143,7 @@ impl Attempted {
                     lease: Some(lease),
                     status_in_trailers,
                 };
-                deliver(response, ending, caller.version)
+                deliver(response, ending, caller)
             }
             Ended::Failed(verdict) => {
                 exchange.fail(verdict.origin);
@@ -160,19 +160,19 @@ impl Attempted {
 fn deliver(
     response: Response<Incoming>,
     ending: Ending,
-    version: Version,
+    caller: &Caller,
 ) -> Response<ResponseBody> {
     let (mut head, incoming) = response.into_parts();
     head::strip_response(&mut head.headers);
-    head.version = match version {
+    head.version = match caller.version {
         Version::Http1 => http::Version::HTTP_11,
         Version::Http2 => http::Version::HTTP_2,
     };
     let body = if incoming.is_end_stream() {
         ending.complete(None);
-        claimed(&head, version).map_or(ResponseBody::empty(), ResponseBody::claimed)
+        claimed(&head, caller.version).map_or(ResponseBody::empty(), ResponseBody::claimed)
     } else {
-        ResponseBody::stream(incoming, ending)
+        ResponseBody::stream(incoming, ending, caller.worker.overload())
     };
     Response::from_parts(head, body)
 }

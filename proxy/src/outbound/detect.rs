@@ -5,6 +5,7 @@ use crate::discovery::EndpointProtocol;
 use crate::flood::Side;
 use crate::flood::metered::Metered;
 use crate::outbound::opaque::{self, Link};
+use crate::overload::Overload;
 use crate::upstream::stream;
 use crate::worker::local::LocalService;
 use crate::worker::roster::Entry;
@@ -12,6 +13,7 @@ use bytes::Bytes;
 use std::io::{ErrorKind, IoSlice, Result};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
@@ -34,6 +36,8 @@ pub(crate) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub(crate) struct Inbound {
     stream: TcpStream,
     entry: Rc<Entry>,
+    /// Says how much may be read at once.
+    overload: Arc<Overload>,
     early: Bytes,
     /// Counts the frames of an HTTP/2 connection.
     meter: Metered,
@@ -208,8 +212,8 @@ const fn is_token(byte: u8) -> bool {
 }
 
 impl Inbound {
-    pub(crate) fn new(stream: TcpStream, entry: Rc<Entry>) -> Self {
-        Self { stream, entry, early: Bytes::new(), meter: Metered::default() }
+    pub(crate) fn new(stream: TcpStream, entry: Rc<Entry>, overload: Arc<Overload>) -> Self {
+        Self { stream, entry, overload, early: Bytes::new(), meter: Metered::default() }
     }
 
     /// Reads what the caller still sends and throws it away, until it has closed too. Closing over unread bytes makes the
@@ -263,7 +267,8 @@ impl Inbound {
             return Poll::Ready(Ok(()));
         }
         let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        let most = self.overload.share();
+        let read = stream::poll_read_at_most(most, &mut self.stream, cx, buffer);
         if buffer.filled().len() > before {
             self.entry.received();
         }

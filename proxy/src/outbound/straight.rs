@@ -5,6 +5,7 @@
 use crate::clock::Clock;
 use crate::discovery::{EndpointUpdate, Place, ServiceUpdate};
 use crate::metrics::UNKNOWN;
+use crate::overload::Overload;
 use crate::service::Service;
 use crate::worker::local::LocalService;
 use balance::time::Timestamp;
@@ -38,6 +39,7 @@ impl Straight {
         address: SocketAddr,
         place: &Place,
         clock: Clock,
+        overload: &Arc<Overload>,
     ) -> Rc<LocalService> {
         let mut all = self.0.borrow_mut();
         let now = clock.now();
@@ -48,7 +50,7 @@ impl Straight {
         let endpoints = vec![EndpointUpdate::at(address)];
         let update = ServiceUpdate::unbalanced(UNKNOWN.into(), address, endpoints);
         let service = Arc::new(Service::new(&update, place, clock));
-        let service = Rc::new(LocalService::new(service, clock));
+        let service = Rc::new(LocalService::new(service, clock, Arc::clone(overload)));
         if all.len() < ADDRESSES_MAX || all.contains_key(&address) {
             let used = Used { service: Rc::clone(&service), at: now };
             if let Some(old) = all.insert(address, used) {

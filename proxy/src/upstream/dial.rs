@@ -1,12 +1,14 @@
 //! New connections to endpoints.
 
 use crate::endpoint::Endpoint;
+use crate::overload::Overload;
 use crate::upstream::failure::Failure;
 use crate::upstream::stream::Counted;
 use hyper_util::rt::TokioIo;
 use metrics::Counter;
 use socket2::{SockRef, TcpKeepalive};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
@@ -25,8 +27,13 @@ pub(crate) struct Target<'a> {
 }
 
 /// Connects for HTTP.
-pub(crate) async fn connect(to: &Target<'_>) -> Result<TokioIo<Counted>, Failure> {
-    open(to).await.map(TokioIo::new)
+pub(crate) async fn connect(
+    to: &Target<'_>,
+    overload: &Arc<Overload>,
+) -> Result<TokioIo<Counted>, Failure> {
+    let mut stream = open(to).await?;
+    stream.read_by_share(overload);
+    Ok(TokioIo::new(stream))
 }
 
 /// Connects.

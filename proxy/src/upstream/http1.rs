@@ -2,6 +2,7 @@
 
 use crate::outbound::body::request::{RequestBody, Upload};
 use crate::outbound::limits;
+use crate::overload::Overload;
 use crate::upstream::dial::{self, Target};
 use crate::upstream::failure::{Failed, Failure};
 use crate::upstream::{IDLE_TIME, Reuse};
@@ -11,6 +12,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Idle connections kept per endpoint and worker. As many as a busy worker has requests under way to one endpoint, so that
@@ -21,8 +23,9 @@ const IDLE_MAX: usize = 512;
 const SETTLE: Duration = Duration::from_secs(1);
 
 /// The idle connections of one worker to one endpoint.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pool {
+    overload: Arc<Overload>,
     /// The last used one is at the end and is taken first, so that spare ones grow old.
     idle: RefCell<Vec<Idle>>,
     closed: Cell<bool>,
@@ -52,7 +55,7 @@ pub(crate) async fn send(
     let reused = idle.is_some();
     let mut sender = match idle {
         Some(sender) => sender,
-        None => match Box::pin(connect(to)).await {
+        None => match Box::pin(connect(to, &pool.overload)).await {
             Ok(sender) => sender,
             Err(failure) => return Err(Failed::unsent(failure, request)),
         },
@@ -68,8 +71,11 @@ pub(crate) async fn send(
     }
 }
 
-async fn connect(to: &Target<'_>) -> Result<SendRequest<RequestBody>, Failure> {
-    let stream = dial::connect(to).await?;
+async fn connect(
+    to: &Target<'_>,
+    overload: &Arc<Overload>,
+) -> Result<SendRequest<RequestBody>, Failure> {
+    let stream = dial::connect(to, overload).await?;
     let mut builder = Builder::new();
     builder
         .max_headers(limits::FIELDS_MAX)
@@ -88,6 +94,10 @@ async fn connect(to: &Target<'_>) -> Result<SendRequest<RequestBody>, Failure> {
 }
 
 impl Pool {
+    pub(crate) fn new(overload: Arc<Overload>) -> Self {
+        Self { overload, idle: RefCell::default(), closed: Cell::default() }
+    }
+
     fn take(&self) -> Option<SendRequest<RequestBody>> {
         let mut idle = self.idle.borrow_mut();
         loop {

@@ -2,6 +2,7 @@
 
 use crate::outbound::body::request::RequestBody;
 use crate::outbound::limits;
+use crate::overload::Overload;
 use crate::upstream::dial::{self, DEAD_AFTER, Target};
 use crate::upstream::failure::{self, Failed, Failure};
 use crate::upstream::{IDLE_TIME, Reuse};
@@ -13,6 +14,7 @@ use hyper::client::conn::http2::{Builder, Connection, SendRequest};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 /// Streams on one connection, whatever its peer allows: with it the connection's window covers all stream windows, so that
@@ -36,6 +38,7 @@ type Conn = Connection<TokioIo<crate::upstream::stream::Counted>, RequestBody, L
 /// The connections of one worker to one endpoint.
 #[derive(Debug)]
 pub(crate) struct Pool {
+    overload: Arc<Overload>,
     connections: RefCell<Vec<Rc<Shared>>>,
     /// One connection is made at a time; who waits for it uses it.
     dialling: Semaphore,
@@ -60,17 +63,6 @@ struct Shared {
 pub(crate) struct Lease {
     shared: Rc<Shared>,
     answered: bool,
-}
-
-impl Default for Pool {
-    fn default() -> Self {
-        Self {
-            connections: RefCell::default(),
-            dialling: Semaphore::const_new(1),
-            failures: Cell::new(0),
-            closed: Cell::new(false),
-        }
-    }
 }
 
 /// Sends a request on a connection that has room for it.
@@ -107,6 +99,16 @@ fn blame(error: hyper::Error) -> Failure {
 }
 
 impl Pool {
+    pub(crate) fn new(overload: Arc<Overload>) -> Self {
+        Self {
+            overload,
+            connections: RefCell::default(),
+            dialling: Semaphore::const_new(1),
+            failures: Cell::new(0),
+            closed: Cell::new(false),
+        }
+    }
+
     fn find(&self) -> Option<Lease> {
         let connections = self.connections.borrow();
         connections.iter().find(|shared| shared.has_room()).map(Lease::new)
@@ -128,7 +130,7 @@ impl Pool {
         if self.connections.borrow().len() >= CONNECTIONS_MAX {
             return Err(Failure::Full);
         }
-        let shared = match open(to).await {
+        let shared = match open(to, &self.overload).await {
             Ok(shared) => Rc::new(shared),
             Err(failure) => {
                 self.failures.set(failures.wrapping_add(1));
@@ -156,8 +158,8 @@ impl Pool {
     }
 }
 
-async fn open(to: &Target<'_>) -> Result<Shared, Failure> {
-    let mut stream = dial::connect(to).await?;
+async fn open(to: &Target<'_>, overload: &Arc<Overload>) -> Result<Shared, Failure> {
+    let mut stream = dial::connect(to, overload).await?;
     stream.inner_mut().count_frames(to.clock);
     let mut builder = Builder::new(LocalExecutor);
     builder

@@ -3,10 +3,12 @@
 use crate::clock::Clock;
 use crate::flood::Side;
 use crate::flood::metered::Metered;
+use crate::overload::Overload;
 use metrics::Counter;
 use socket2::SockRef;
 use std::io::{IoSlice, Result};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -19,10 +21,41 @@ pub(crate) fn reset(stream: &TcpStream) {
     }
 }
 
+/// Reads no more than so many bytes at once: the HTTP library passes on what it read as one piece.
+#[inline]
+pub(crate) fn poll_read_at_most(
+    most: usize,
+    stream: &mut TcpStream,
+    cx: &mut Context<'_>,
+    buffer: &mut ReadBuf<'_>,
+) -> Poll<Result<()>> {
+    if buffer.remaining() <= most {
+        Pin::new(stream).poll_read(cx, buffer)
+    } else {
+        poll_read_part(most, stream, cx, buffer)
+    }
+}
+
+#[cold]
+fn poll_read_part(
+    most: usize,
+    stream: &mut TcpStream,
+    cx: &mut Context<'_>,
+    buffer: &mut ReadBuf<'_>,
+) -> Poll<Result<()>> {
+    let mut part = ReadBuf::new(buffer.initialize_unfilled_to(most));
+    std::task::ready!(Pin::new(stream).poll_read(cx, &mut part))?;
+    let length = part.filled().len();
+    buffer.advance(length);
+    Poll::Ready(Ok(()))
+}
+
 /// A socket that counts what it sends and receives.
 #[derive(Debug)]
 pub(crate) struct Counted {
     stream: TcpStream,
+    /// Says how much may be read at once.
+    overload: Option<Arc<Overload>>,
     sent: Counter,
     received: Counter,
     any_received: bool,
@@ -32,7 +65,19 @@ pub(crate) struct Counted {
 
 impl Counted {
     pub(crate) fn new(stream: TcpStream, (sent, received): (Counter, Counter)) -> Self {
-        Self { stream, sent, received, any_received: false, meter: Metered::default() }
+        Self {
+            stream,
+            overload: None,
+            sent,
+            received,
+            any_received: false,
+            meter: Metered::default(),
+        }
+    }
+
+    /// Reads no more at once than a body may hold.
+    pub(crate) fn read_by_share(&mut self, overload: &Arc<Overload>) {
+        self.overload = Some(Arc::clone(overload));
     }
 
     /// Waits until the peer said something. `false` when it closed the connection instead.
@@ -75,7 +120,8 @@ impl AsyncRead for Counted {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<Result<()>> {
         let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        let most = self.overload.as_ref().map_or(usize::MAX, |overload| overload.share());
+        let read = poll_read_at_most(most, &mut self.stream, cx, buffer);
         let length = buffer.filled().len() - before;
         if length > 0 {
             self.any_received = true;

@@ -3,7 +3,6 @@
 
 use super::testing::{self, ask};
 use tokio::net::TcpStream;
-use tokio::runtime::{Builder, LocalOptions};
 
 /// Requests between two looks at the counter.
 const REQUESTS: u64 = 1000;
@@ -14,8 +13,7 @@ const EACH: u64 = 12;
 
 #[test]
 fn a_request_allocates_little() {
-    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
-    let runtime = runtime.unwrap();
+    let runtime = testing::runtime();
     let mut caller = runtime
         .block_on(async { TcpStream::connect(testing::start().await.address).await.unwrap() });
     // Connections, pools and tables are made first.

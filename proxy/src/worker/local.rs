@@ -5,6 +5,7 @@ use crate::clock::Clock;
 use crate::discovery::Place;
 use crate::endpoint::{Endpoint, key};
 use crate::metrics::ZoneMetrics;
+use crate::overload::Overload;
 use crate::service::{Service, State};
 use crate::settings::Settings;
 use crate::upstream::Connections;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 pub(crate) struct LocalService {
     shared: Arc<Service>,
     clock: Clock,
+    overload: Arc<Overload>,
     view: RefCell<View>,
     version: Cell<u64>,
 }
@@ -38,10 +40,10 @@ pub(crate) struct LocalEndpoint {
 }
 
 impl LocalService {
-    pub(crate) fn new(shared: Arc<Service>, clock: Clock) -> Self {
+    pub(crate) fn new(shared: Arc<Service>, clock: Clock, overload: Arc<Overload>) -> Self {
         let version = Cell::new(shared.version());
         let view = RefCell::new(View { state: shared.state(), endpoints: Vec::new() });
-        Self { shared, clock, view, version }
+        Self { shared, clock, overload, view, version }
     }
 
     pub(crate) fn shared(&self) -> &Arc<Service> {
@@ -78,7 +80,7 @@ impl LocalService {
             return Some(Rc::clone(endpoint));
         }
         let shared = Arc::clone(view.state.endpoint(key)?);
-        let connections = Rc::default();
+        let connections = Rc::new(Connections::new(&self.overload));
         let endpoint = Rc::new(LocalEndpoint { shared, connections });
         if view.endpoints.len() <= slot {
             view.endpoints.resize(slot + 1, None);

@@ -1,24 +1,13 @@
 //! Connections without a request give back what they hold, and nothing else changes for their callers.
 
-use super::testing::{self, REQUEST, Started, ask, hear};
+use super::Limits;
+use super::testing::{self, REQUEST, Started, ask, hear, pass, runtime};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 
 /// In this time every idle connection has been told to rest, and none was idle for too long.
 const A_WHILE: Duration = Duration::from_secs(3);
-
-fn runtime() -> LocalRuntime {
-    Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap()
-}
-
-/// Lets time pass that nobody has to wait for.
-async fn pass(time: Duration) {
-    tokio::time::pause();
-    tokio::time::sleep(time).await;
-    tokio::time::resume();
-}
 
 /// A connection at rest.
 async fn at_rest(started: &Started) -> TcpStream {
@@ -37,7 +26,7 @@ async fn is_closed(caller: &mut TcpStream) -> bool {
 fn a_connection_at_rest_holds_little() {
     const CALLERS: u8 = 50;
     /// The future of a connection, its place in the roster, and the caller's own socket.
-    const EACH_MAX: i64 = 6 * 1024;
+    const EACH_MAX: i64 = 8 * 1024;
     let runtime = runtime();
     let started = runtime.block_on(testing::start());
     let serve = async || {
@@ -135,7 +124,7 @@ fn a_body_that_goes_on_after_its_answer_is_neither_rest_nor_a_slow_header() {
     const BETWEEN: Duration = Duration::from_millis(500);
     runtime().block_on(async {
         let endpoint = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let started = testing::start_before(endpoint.local_addr().unwrap());
+        let started = testing::start_before(endpoint.local_addr().unwrap(), Limits::default());
         assert!(BETWEEN * PIECES > started.worker.roster.patience().header);
         let (arrived, mut pieces) = tokio::sync::mpsc::channel(1);
         tokio::task::spawn_local(async move {

@@ -10,8 +10,10 @@ use crate::registry::Registry;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::task::JoinHandle;
 
 /// A request, and its answer.
@@ -31,6 +33,10 @@ pub(super) struct Started {
     pub(super) serving: JoinHandle<()>,
 }
 
+pub(super) fn runtime() -> LocalRuntime {
+    Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).unwrap()
+}
+
 /// Starts a worker and an endpoint.
 pub(super) async fn start() -> Started {
     let endpoint = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -40,11 +46,11 @@ pub(super) async fn start() -> Started {
             tokio::task::spawn_local(answer(stream));
         }
     });
-    start_before(address)
+    start_before(address, Limits::default())
 }
 
 /// Starts a worker before that endpoint.
-pub(super) fn start_before(endpoint: SocketAddr) -> Started {
+pub(super) fn start_before(endpoint: SocketAddr, limits: Limits) -> Started {
     let topology = format!(
         "[proxy]\nzone = \"a\"\n[[listener]]\naddress = \"127.0.0.1:0\"\nservice = \"web\"\n\
          [[service]]\nname = \"web\"\n[[service.endpoint]]\naddress = \"{endpoint}\"\nzone = \"a\"\n"
@@ -54,11 +60,18 @@ pub(super) fn start_before(endpoint: SocketAddr) -> Started {
     registry.apply(&world);
     let (addresses, shares) = listener::bind(&world.listeners, 1).unwrap();
     let share = shares.into_iter().next().unwrap();
-    let worker = Rc::new(Worker::new(registry, Vec::new(), Limits::default()));
+    let worker = Rc::new(Worker::new(registry, Vec::new(), limits));
     let signal = Signal::default();
     let serving = serve(Rc::clone(&worker), share, signal.clone());
     let serving = tokio::task::spawn_local(serving);
     Started { worker, address: addresses[0], signal, serving }
+}
+
+/// Lets time pass that nobody has to wait for.
+pub(super) async fn pass(time: Duration) {
+    tokio::time::pause();
+    tokio::time::sleep(time).await;
+    tokio::time::resume();
 }
 
 async fn answer(mut stream: TcpStream) {

@@ -3,6 +3,7 @@
 
 use crate::outbound::accept::{Caller, Uploading};
 use crate::outbound::body::BodyError;
+use crate::outbound::body::piece::{Flow, Piece};
 use crate::outbound::limits;
 use bytes::Bytes;
 use http::HeaderMap;
@@ -47,6 +48,7 @@ struct Source {
     waiting: Option<Waker>,
     /// Held until the end is read.
     uploading: Option<Uploading>,
+    flow: Option<Arc<Flow>>,
     length: Option<u64>,
     attempt: u32,
     keep: bool,
@@ -90,12 +92,14 @@ impl Upload {
             return Self(None);
         }
         let length = incoming.size_hint().exact();
+        let flow = Flow::of(&incoming, caller.worker.overload());
         let keep = keep && length.is_none_or(|length| length <= limits::REPLAY_BYTES_MAX as u64);
         Self(Some(Rc::new(RefCell::new(Source {
             incoming: Some(incoming),
             hold: None,
             waiting: None,
             uploading: caller.uploads(),
+            flow,
             length,
             attempt: 0,
             keep,
@@ -272,7 +276,8 @@ impl Source {
         } else if let Some(data) = frame.data_ref() {
             self.kept_bytes = self.kept_bytes.saturating_add(data.len());
             self.ended = self.incoming.as_ref().is_none_or(Body::is_end_stream);
-            if self.kept_bytes > limits::REPLAY_BYTES_MAX {
+            let kept_max = self.flow.as_ref().map_or(usize::MAX, |flow| flow.share());
+            if self.kept_bytes > kept_max.min(limits::REPLAY_BYTES_MAX) {
                 self.keep = false;
                 self.kept = Vec::new();
             }
@@ -285,11 +290,14 @@ impl Source {
 }
 
 impl Reader {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Piece>, BodyError>>> {
         let Some(shared) = &self.upload.0 else { return Poll::Ready(None) };
         let mut source = shared.borrow_mut();
         if source.attempt != self.attempt {
             return Poll::Ready(Some(Err(BodyError::Superseded)));
+        }
+        if let Some(flow) = &source.flow {
+            std::task::ready!(flow.poll_room(cx));
         }
         let frame = if let Some(kept) = source.kept.get(self.next) {
             Some(Ok(Frame::data(kept.clone())))
@@ -309,7 +317,9 @@ impl Reader {
             Some(Err(_)) => {}
             None => self.ended = true,
         }
-        Poll::Ready(frame)
+        let flow = source.flow.as_ref();
+        let counted = |frame: Frame<Bytes>| frame.map_data(|data| Piece::new(data, flow));
+        Poll::Ready(frame.map(|frame| frame.map(counted)))
     }
 
     fn is_end(&self) -> bool {
@@ -323,13 +333,13 @@ impl Reader {
 }
 
 impl Body for RequestBody {
-    type Data = Bytes;
+    type Data = Piece;
     type Error = BodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    ) -> Poll<Option<Result<Frame<Piece>, BodyError>>> {
         match &mut self.0 {
             Some(reader) if !reader.ended => reader.poll(cx),
             _ => Poll::Ready(None),

@@ -4,8 +4,10 @@
 use crate::metrics::Class;
 use crate::outbound::accept::Busy;
 use crate::outbound::body::BodyError;
+use crate::outbound::body::piece::{Flow, Piece};
 use crate::outbound::record::Exchange;
 use crate::outbound::{classify, limits};
+use crate::overload::Overload;
 use crate::upstream::Lease;
 use crate::worker::local::LocalEndpoint;
 use balance::balancer::{Outcome, Served};
@@ -15,6 +17,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// The body of a response.
@@ -38,6 +41,7 @@ enum Kind {
 #[derive(Debug)]
 struct Stream {
     incoming: Incoming,
+    flow: Option<Arc<Flow>>,
     ending: Option<Ending>,
 }
 
@@ -68,9 +72,10 @@ impl ResponseBody {
     }
 
     /// The body that an endpoint sends.
-    pub(crate) fn stream(incoming: Incoming, ending: Ending) -> Self {
+    pub(crate) fn stream(incoming: Incoming, ending: Ending, overload: &Arc<Overload>) -> Self {
         ending.endpoint.shared().counts.body_opened();
-        Self { kind: Kind::Stream(Stream { incoming, ending: Some(ending) }), busy: None }
+        let flow = Flow::of(&incoming, overload);
+        Self { kind: Kind::Stream(Stream { incoming, flow, ending: Some(ending) }), busy: None }
     }
 
     #[must_use]
@@ -115,7 +120,10 @@ impl Ending {
 }
 
 impl Stream {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Piece>, BodyError>>> {
+        if let Some(flow) = &self.flow {
+            std::task::ready!(flow.poll_room(cx));
+        }
         let frame = match std::task::ready!(Pin::new(&mut self.incoming).poll_frame(cx)) {
             Some(Ok(frame)) => frame,
             Some(Err(error)) => {
@@ -136,7 +144,8 @@ impl Stream {
         } else if self.incoming.is_end_stream() {
             self.end(|ending| ending.complete(None));
         }
-        Poll::Ready(Some(Ok(frame)))
+        let flow = self.flow.as_ref();
+        Poll::Ready(Some(Ok(frame.map_data(|data| Piece::new(data, flow)))))
     }
 
     fn end(&mut self, how: impl FnOnce(Ending)) {
@@ -155,17 +164,17 @@ impl Drop for Stream {
 }
 
 impl Body for ResponseBody {
-    type Data = Bytes;
+    type Data = Piece;
     type Error = BodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    ) -> Poll<Option<Result<Frame<Piece>, BodyError>>> {
         match &mut self.kind {
             Kind::Stream(stream) => stream.poll(cx),
             Kind::Text(text) if !text.is_empty() => {
-                Poll::Ready(Some(Ok(Frame::data(std::mem::take(text)))))
+                Poll::Ready(Some(Ok(Frame::data(Piece::new(std::mem::take(text), None)))))
             }
             Kind::Empty | Kind::Text(_) | Kind::Claimed(_) => Poll::Ready(None),
         }

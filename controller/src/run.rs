@@ -13,10 +13,15 @@ use kit::admin::{Admin, Readiness};
 use kit::metrics::{Build, Metrics};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
+
+/// Connections that wait to be accepted. When a replica ends, its proxies come to the others at the same moment, and the kernel
+/// resets those for which there is no room. It may have a lower limit of its own (net.core.somaxconn).
+const BACKLOG: u32 = 4096;
 
 /// How often the first sync is looked for.
 const LOOK: Duration = Duration::from_millis(50);
@@ -43,10 +48,10 @@ pub async fn run(cli: Cli) -> Result<()> {
         let (hub, health) = (Arc::clone(&hub), health.clone());
         Admin::new(readiness.clone(), recorder, move || metrics::refresh(&hub, &health))
     };
-    tokio::spawn(admin.serve(listen(cli.admin, "admin").await?));
+    tokio::spawn(admin.serve(listen(cli.admin, "admin")?));
     let view = Arc::new(serve::http::View::new(Arc::clone(&hub), Arc::clone(&synced)));
-    tokio::spawn(view.serve(listen(cli.view, "view").await?));
-    let discovery = listen(cli.discovery, "discovery").await?;
+    tokio::spawn(view.serve(listen(cli.view, "view")?));
+    let discovery = listen(cli.discovery, "discovery")?;
 
     tokio::spawn(watch::home::follow_home(client.clone(), Arc::clone(&hub), health.clone()));
     let remotes = (client.clone(), cli.namespace.clone(), Arc::clone(&hub), health.clone());
@@ -95,11 +100,17 @@ async fn client(cli: &Cli) -> Result<Client> {
     Client::try_from(config).context("cannot make a client for the API server")
 }
 
-async fn listen(address: std::net::SocketAddr, what: &str) -> Result<TcpListener> {
-    let listener = TcpListener::bind(address)
-        .await
+fn listen(address: SocketAddr, what: &str) -> Result<TcpListener> {
+    let listener = bind(address)
         .with_context(|| format!("cannot listen on {address} ({what}): is the port taken?"))?;
     // The port may have been left to the system.
     tracing::info!(address = %listener.local_addr()?, what, "listening");
     Ok(listener)
+}
+
+fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }

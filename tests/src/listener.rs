@@ -8,6 +8,7 @@ use api::discovery::{
 };
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::error::Error as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -160,7 +161,10 @@ async fn listen(
         let value = format!("Bearer {token}").parse().unwrap();
         request.metadata_mut().insert("authorization", value);
     }
-    let say = |status: tonic::Status| format!("{:?}: {}", status.code(), status.message());
+    let say = |status: tonic::Status| {
+        let cause = status.source().map(|cause| format!(" ({cause:?})")).unwrap_or_default();
+        format!("{:?}: {}{cause}", status.code(), status.message())
+    };
     let stream = DiscoveryClient::new(channel).stream(request).await.map_err(say)?;
     let mut stream = stream.into_inner();
     while let Some(message) = stream.message().await.map_err(say)? {

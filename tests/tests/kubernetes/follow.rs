@@ -2,13 +2,15 @@
 
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::time::Duration;
 use tests::controller::Controller;
 use tests::deadline::SOON;
 use tests::kubernetes::shop::{self, Endpoint};
 use tests::kubernetes::{Cluster, Programs, access};
 use tests::listener::{Listener, Listeners, Who};
-use tests::need;
+use tests::{http, need};
 
 const CART: &str = "shop/cart:80";
 
@@ -227,6 +229,28 @@ fn a_proxy_is_who_its_token_says() {
     for stranger in &strangers {
         let end = refused(stranger);
         assert!(end.starts_with("Unauthenticated"), "{end}");
+    }
+}
+
+#[test]
+fn proxies_that_all_come_at_once_are_let_in() {
+    let cluster = Cluster::start(&need!(Programs::find()));
+    let controller = Controller::start(&cluster.kubeconfig(Some(&cluster.controller_token())));
+    // It is busy elsewhere while the proxies of a replica that ended come.
+    controller.process.signal("STOP");
+    // What HTTP/2 begins with, and empty settings.
+    let begin =
+        [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), &[0, 0, 0, 4, 0, 0, 0, 0, 0]].concat();
+    let connect = |_| {
+        let mut stream = http::connect(controller.discovery).unwrap();
+        stream.write_all(&begin).unwrap();
+        stream
+    };
+    let come: Vec<TcpStream> = (0..500).map(connect).collect();
+    controller.process.signal("CONT");
+    for (number, mut stream) in (1..).zip(come) {
+        let heard = stream.read_exact(&mut [0; 9]);
+        assert!(heard.is_ok(), "proxy {number} of 500: {heard:?}");
     }
 }
 

@@ -11,22 +11,25 @@ const LIMIT: Duration = Duration::from_secs(30);
 pub fn get(address: SocketAddr, path: &str) -> Result<(u16, String), String> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     let answer = send(address, request.as_bytes())?;
-    let (head, body) =
-        answer.split_once("\r\n\r\n").ok_or_else(|| format!("no answer: {answer:?}"))?;
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-    Ok((status.ok_or_else(|| format!("no status: {head:?}"))?, body.to_owned()))
+    let (status, _, body) = parse(&answer)?;
+    Ok((status, body.to_owned()))
 }
 
 /// Status, `tidegate-reason` and body of a GET for a host; what went wrong otherwise.
 pub fn get_of_host(address: SocketAddr, host: &str) -> Result<(u16, String, String), String> {
     let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     let answer = send(address, request.as_bytes())?;
+    let (status, head, body) = parse(&answer)?;
+    let reason = head.lines().find_map(|line| line.strip_prefix("tidegate-reason: "));
+    Ok((status, reason.unwrap_or_default().to_owned(), body.to_owned()))
+}
+
+/// Status, header and body of an answer.
+fn parse(answer: &str) -> Result<(u16, &str, &str), String> {
     let (head, body) =
         answer.split_once("\r\n\r\n").ok_or_else(|| format!("no answer: {answer:?}"))?;
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-    let reason = head.lines().find_map(|line| line.strip_prefix("tidegate-reason: "));
-    let status = status.ok_or_else(|| format!("no status: {head:?}"))?;
-    Ok((status, reason.unwrap_or_default().to_owned(), body.to_owned()))
+    Ok((status.ok_or_else(|| format!("no status: {head:?}"))?, head, body))
 }
 
 /// Sends bytes and reads until the other side closes.

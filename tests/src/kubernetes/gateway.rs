@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// What it does with requests. A change ends all connections.
+/// What it does with requests. A change ends all connections, except that those of a silent time stay open and dead for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Passes them on.
@@ -24,7 +24,7 @@ pub enum Mode {
     Refuse(u16),
     /// Passes lists on after this time, and everything else at once.
     SlowLists(Duration),
-    /// Takes them and never answers.
+    /// Says nothing any more, as if a firewall had forgotten the connection: on old connections, and on new ones.
     Silent,
 }
 
@@ -70,10 +70,15 @@ async fn serve(stream: TcpStream, client: kube::Client, mut mode: watch::Receive
         async move { Ok::<_, Infallible>(answer(request, client, now).await) }
     });
     let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
     tokio::select! {
         // Callers that go away are no surprise.
-        ended = connection => drop(ended),
-        _ = mode.changed() => {}
+        ended = connection.as_mut() => drop(ended),
+        _ = mode.changed() => {
+            if now == Mode::Silent || *mode.borrow() == Mode::Silent {
+                std::future::pending::<()>().await;
+            }
+        }
     }
 }
 

@@ -40,6 +40,8 @@ pub(crate) struct Packing {
 
 pub(crate) const SLICES: usize = 5;
 const ENDPOINTS: u32 = 500;
+/// As many stay for ever.
+const LASTING: u32 = 100;
 
 impl Packing {
     pub(crate) fn new(seed: u64) -> Self {
@@ -64,8 +66,8 @@ impl Packing {
             }
         }
         for _ in 0..self.random.usize(..10) {
-            // The first hundred stay for ever.
-            let gone = self.slice_of.range(100..).nth(self.random.usize(..400)).unwrap();
+            let count = self.random.usize(..(ENDPOINTS - LASTING) as usize);
+            let gone = self.slice_of.range(LASTING..).nth(count).unwrap();
             let gone = *gone.0;
             self.slice_of.remove(&gone);
             self.slice_of.insert(self.next, self.random.usize(..SLICES));
@@ -82,11 +84,18 @@ impl Packing {
         cluster.client().apply(shop::slice(&format!("cart-{slice}"), "cart", 8080, &endpoints));
     }
 
+    /// All that is in a slice.
     pub(crate) fn union(&self) -> BTreeSet<String> {
-        let numbers = self.slice_of.keys();
-        numbers
-            .map(|number| format!("{}:8080", std::net::Ipv4Addr::from(Self::address(*number))))
-            .collect()
+        self.slice_of.keys().map(|number| Self::shown(*number)).collect()
+    }
+
+    /// What was there all the time.
+    pub(crate) fn lasting() -> BTreeSet<String> {
+        (0..LASTING).map(Self::shown).collect()
+    }
+
+    fn shown(number: u32) -> String {
+        format!("{}:8080", std::net::Ipv4Addr::from(Self::address(number)))
     }
 }
 
@@ -111,8 +120,7 @@ fn slices_packed_anew_lose_and_double_nothing() {
     }
     listener.assert_consistent();
     listener.look(|heard| {
-        for number in 0..100 {
-            let address = format!("{}:8080", std::net::Ipv4Addr::from(Packing::address(number)));
+        for address in Packing::lasting() {
             assert_eq!(heard.moments[&address].1, None, "{address} was absent for a while");
         }
         println!("{} updates, {} addresses", heard.updates, heard.moments.len());

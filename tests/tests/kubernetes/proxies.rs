@@ -100,7 +100,8 @@ fn proxies_have_the_union_of_the_slices() {
     println!("SEED={seed}");
     let mut packing = Packing::new(seed);
     (0..SLICES).for_each(|slice| packing.write(&mesh.cluster, slice));
-    for round in 0..20 {
+    let lasting = Packing::lasting();
+    for round in 0..200 {
         for slice in packing.shuffle() {
             packing.write(&mesh.cluster, slice);
         }
@@ -109,6 +110,7 @@ fn proxies_have_the_union_of_the_slices() {
             let known: BTreeSet<String> =
                 states.iter().map(|(address, _)| address.clone()).collect();
             assert_eq!(known.len(), states.len(), "none is doubled");
+            assert!(round == 0 || lasting.is_subset(&known), "none is absent in between");
             let wanted = packing.union();
             if known == wanted { Ok(()) } else { Err((round, known.len(), wanted.len())) }
         });

@@ -34,7 +34,9 @@ pub async fn run(cli: Cli) -> Result<()> {
     metrics::describe();
     tokio::spawn(recorder.clone().upkeep());
 
-    let client = client(&cli).await?;
+    let config = config(&cli).await?;
+    let made = Client::try_from(config.clone());
+    let client = made.context("cannot make a client for the API server")?;
     let settings = Settings {
         namespace: cli.namespace.as_str().into(),
         domain: cli.cluster_domain.as_str().into(),
@@ -53,7 +55,8 @@ pub async fn run(cli: Cli) -> Result<()> {
     tokio::spawn(view.serve(listen(cli.view, "view")?));
     let discovery = listen(cli.discovery, "discovery")?;
 
-    tokio::spawn(watch::home::follow_home(client.clone(), Arc::clone(&hub), health.clone()));
+    let home = (Arc::clone(&hub), health.clone());
+    tokio::spawn(watch::home::follow_home(client.clone(), config, home.0, home.1));
     let remotes = (client.clone(), cli.namespace.clone(), Arc::clone(&hub), health.clone());
     tokio::spawn(async move {
         let (client, namespace, hub, health) = remotes;
@@ -88,16 +91,15 @@ pub async fn run(cli: Cli) -> Result<()> {
     }
 }
 
-async fn client(cli: &Cli) -> Result<Client> {
-    let config = match &cli.kubeconfig {
+async fn config(cli: &Cli) -> Result<Config> {
+    Ok(match &cli.kubeconfig {
         None => Config::infer().await.context("nothing leads to an API server: set KUBECONFIG")?,
         Some(file) => {
             let kubeconfig = Kubeconfig::read_from(file)
                 .with_context(|| format!("cannot read {}", file.display()))?;
             Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?
         }
-    };
-    Client::try_from(config).context("cannot make a client for the API server")
+    })
 }
 
 fn listen(address: SocketAddr, what: &str) -> Result<TcpListener> {

@@ -9,7 +9,7 @@ use crate::index::key::{Cluster, Key};
 use crate::index::{Change, Kept};
 use k8s_openapi::serde::de::DeserializeOwned;
 use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Api, Resource};
+use kube::{Api, Client, Resource};
 use std::collections::HashSet;
 use std::fmt::Debug;
 use std::pin::pin;
@@ -50,15 +50,16 @@ pub(super) struct Sink {
     pub(super) cluster: Cluster,
 }
 
-/// Follows one kind for ever. A change of `again` starts over: the connection may hang without knowing.
+/// Follows one kind for ever. It starts over when there is a new client: connections of the old one may hang without knowing.
 pub(super) async fn follow<K>(
-    kind: Kind<K>,
+    make: fn(&Client) -> Kind<K>,
     sink: Sink,
     gauge: Gauge,
-    mut again: watch::Receiver<u64>,
+    mut clients: watch::Receiver<Client>,
 ) where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
+    let mut kind = make(&clients.borrow_and_update());
     let config = watcher::Config { timeout: Some(WATCH_SECONDS), ..watcher::Config::default() };
     let config = if kind.labels.is_empty() { config } else { config.labels(kind.labels) };
     // An earlier watch with other credentials may have left some.
@@ -67,7 +68,6 @@ pub(super) async fn follow<K>(
     let mut pause = PAUSE_MIN;
     let mut failing = false;
     loop {
-        again.mark_unchanged();
         let mut events = pin!(watcher(kind.api.clone(), config.clone()));
         loop {
             let event = tokio::select! {
@@ -77,10 +77,11 @@ pub(super) async fn follow<K>(
                     gauge.works();
                     continue;
                 }
-                changed = again.changed() => {
+                changed = clients.changed() => {
                     if changed.is_err() {
                         return;
                     }
+                    kind = make(&clients.borrow_and_update());
                     break;
                 }
             };

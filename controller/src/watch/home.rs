@@ -10,32 +10,32 @@ use crate::index::{Change, Kept};
 use api::names;
 use k8s_openapi::api::{core::v1 as core, discovery::v1 as discovery};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta};
-use kube::{Api, Client};
+use kube::{Api, Client, Config};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Follows everything for ever.
-pub async fn follow_home(client: Client, hub: Arc<Hub>, health: Health) {
-    let (again, tasks) = start(&client, hub, &health);
-    probe(client, health.gauge(&Cluster::Home, "probe"), again).await;
+/// Follows everything for ever, with a client made from `config`.
+pub async fn follow_home(client: Client, config: Config, hub: Arc<Hub>, health: Health) {
+    let clients = watch::Sender::new(client);
+    let tasks = start(&clients, hub, &health);
+    probe(config, health.gauge(&Cluster::Home, "probe"), clients).await;
     drop(tasks);
 }
 
-fn start(client: &Client, hub: Arc<Hub>, health: &Health) -> (watch::Sender<u64>, JoinSet<()>) {
+fn start(clients: &watch::Sender<Client>, hub: Arc<Hub>, health: &Health) -> JoinSet<()> {
     let sink = Sink { hub, cluster: Cluster::Home };
     let gauge = |kind| health.gauge(&Cluster::Home, kind);
-    let (sender, again) = watch::channel(0);
     let mut tasks = JoinSet::new();
-    tasks.spawn(follow(services(client), sink.clone(), gauge("services"), again.clone()));
-    tasks.spawn(follow(slices(client), sink.clone(), gauge("endpointslices"), again.clone()));
-    tasks.spawn(follow(nodes(client), sink.clone(), gauge("nodes"), again.clone()));
-    tasks.spawn(follow(namespaces(client), sink.clone(), gauge("namespaces"), again.clone()));
-    tasks.spawn(follow(pods(client), sink.clone(), gauge("pods"), again.clone()));
-    tasks.spawn(follow(policies(client), sink.clone(), gauge("localitypolicies"), again.clone()));
-    tasks.spawn(follow(imports(client), sink, gauge("serviceimports"), again));
-    (sender, tasks)
+    tasks.spawn(follow(services, sink.clone(), gauge("services"), clients.subscribe()));
+    tasks.spawn(follow(slices, sink.clone(), gauge("endpointslices"), clients.subscribe()));
+    tasks.spawn(follow(nodes, sink.clone(), gauge("nodes"), clients.subscribe()));
+    tasks.spawn(follow(namespaces, sink.clone(), gauge("namespaces"), clients.subscribe()));
+    tasks.spawn(follow(pods, sink.clone(), gauge("pods"), clients.subscribe()));
+    tasks.spawn(follow(policies, sink.clone(), gauge("localitypolicies"), clients.subscribe()));
+    tasks.spawn(follow(imports, sink, gauge("serviceimports"), clients.subscribe()));
+    tasks
 }
 
 /// Services, whole: most of one is what counts.

@@ -123,25 +123,25 @@ impl Remotes {
 
 async fn follow_remote(kubeconfig: Vec<u8>, sink: Sink, health: Health) {
     let cluster = sink.cluster.clone();
-    let client = match client(&kubeconfig).await {
-        Ok(client) => client,
+    let (config, client) = match client(&kubeconfig).await {
+        Ok(made) => made,
         Err(error) => {
             tracing::warn!(%error, cluster = cluster.as_str(), "the kubeconfig of a remote cluster is of no use");
             return;
         }
     };
     let gauge = |kind| health.gauge(&cluster, kind);
-    let (sender, again) = watch::channel(0);
+    let clients = watch::Sender::new(client);
     // Ends with this function, also when it is aborted.
     let mut tasks = JoinSet::new();
-    tasks.spawn(follow(services(&client), sink.clone(), gauge("services"), again.clone()));
-    tasks.spawn(follow(slices(&client), sink.clone(), gauge("endpointslices"), again.clone()));
-    tasks.spawn(follow(nodes(&client), sink.clone(), gauge("nodes"), again.clone()));
-    tasks.spawn(follow(exports(&client), sink, gauge("serviceexports"), again));
-    probe(client, gauge("probe"), sender).await;
+    tasks.spawn(follow(services, sink.clone(), gauge("services"), clients.subscribe()));
+    tasks.spawn(follow(slices, sink.clone(), gauge("endpointslices"), clients.subscribe()));
+    tasks.spawn(follow(nodes, sink.clone(), gauge("nodes"), clients.subscribe()));
+    tasks.spawn(follow(exports, sink, gauge("serviceexports"), clients.subscribe()));
+    probe(config, gauge("probe"), clients).await;
 }
 
-async fn client(kubeconfig: &[u8]) -> anyhow::Result<Client> {
+async fn client(kubeconfig: &[u8]) -> anyhow::Result<(Config, Client)> {
     let text = std::str::from_utf8(kubeconfig)?;
     let kubeconfig = Kubeconfig::from_yaml(text)?;
     for user in kubeconfig.auth_infos.iter().filter_map(|named| named.auth_info.as_ref()) {
@@ -154,7 +154,8 @@ async fn client(kubeconfig: &[u8]) -> anyhow::Result<Client> {
         );
     }
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    Ok(Client::try_from(config)?)
+    let client = Client::try_from(config.clone())?;
+    Ok((config, client))
 }
 
 /// ServiceExports of the multi-cluster services API.

@@ -85,9 +85,8 @@ impl ApiServer {
         drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
     }
 
-    pub(crate) fn client(&self) -> kube::Client {
-        let url = format!("http://{}", self.address).parse().unwrap();
-        kube::Client::try_from(kube::Config::new(url)).unwrap()
+    pub(crate) fn config(&self) -> kube::Config {
+        kube::Config::new(format!("http://{}", self.address).parse().unwrap())
     }
 
     pub(crate) fn behave(&self, mode: Mode) {

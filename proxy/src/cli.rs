@@ -134,7 +134,8 @@ pub struct RunArguments {
     #[arg(long, env = env::STALL_TIMEOUT, value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
     pub stall_timeout: Duration,
 
-    /// How long requests in flight may take after SIGTERM or SIGINT; a second signal ends the process at once
+    /// How long after SIGTERM or SIGINT callers are served that go on calling; without them it ends sooner, at a second signal at
+    /// once
     #[arg(long, env = env::GRACE, value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]
     pub grace: Duration,
 }

@@ -14,7 +14,7 @@ mod testing;
 
 use crate::clock::Clock;
 use crate::discovery::ListenerSpec;
-use crate::drain::Signal;
+use crate::drain::{Drain, IDLE_LINGER, Signal, Step};
 use crate::inbound::Ports;
 use crate::listener::{self, Bound};
 use crate::metrics::{Direction, UNKNOWN, ZoneMetrics};
@@ -30,18 +30,15 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::Notify;
 
 /// How often a worker looks for connections that were idle for too long.
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// How often a draining worker looks whether it is done.
 const DRAIN_CHECK: Duration = Duration::from_millis(50);
-
-/// How long a draining worker answers what arrives on connections that were idle.
-const DRAIN_LINGER: Duration = Duration::from_secs(1);
 
 /// How often a fault that repeats with every connection is said.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(1);
@@ -52,7 +49,7 @@ const NEVER_SO_LONG: Duration = Duration::from_hours(1);
 /// The running workers.
 #[derive(Debug)]
 pub struct Workers {
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<std::thread::JoinHandle<()>>,
     /// The bound addresses, in the order of the listeners.
     pub addresses: Vec<SocketAddr>,
 }
@@ -91,6 +88,8 @@ pub(crate) struct Worker {
     own_ports: Vec<u16>,
     pub(crate) roster: Roster,
     pub(crate) draining: Cell<bool>,
+    /// Told when nothing more is to be accepted.
+    closing: Notify,
     /// Callers that are being told that there is no room.
     pub(crate) shedding: Cell<usize>,
     overload: Arc<Overload>,
@@ -160,7 +159,7 @@ impl Workers {
 
     /// Whether all workers ended.
     pub fn finished(&self) -> bool {
-        self.threads.iter().all(JoinHandle::is_finished)
+        self.threads.iter().all(std::thread::JoinHandle::is_finished)
     }
 }
 
@@ -181,6 +180,7 @@ fn run(worker: impl FnOnce() -> Worker, listeners: Vec<Bound>, signal: Signal) {
 }
 
 async fn serve(worker: Rc<Worker>, listeners: Vec<Bound>, signal: Signal) {
+    let part = signal.join();
     for bound in listeners {
         tokio::task::spawn_local(accept::listen(Rc::clone(&worker), bound));
     }
@@ -188,7 +188,7 @@ async fn serve(worker: Rc<Worker>, listeners: Vec<Bound>, signal: Signal) {
         grace = signal.wait() => grace,
         () = sweep(&worker) => return,
     };
-    worker.drain(grace).await;
+    worker.drain(Drain::begin(part, grace, worker.clock.now())).await;
 }
 
 async fn sweep(worker: &Worker) {
@@ -231,6 +231,7 @@ impl Worker {
             own_ports,
             roster: Roster::new(limits.patience),
             draining: Cell::new(false),
+            closing: Notify::const_new(),
             shedding: Cell::new(0),
             overload: limits.overload,
             complained: Cell::new(None),
@@ -261,6 +262,11 @@ impl Worker {
             tracing::warn!(%error, "cannot accept connections");
             self.release_idle();
         }
+    }
+
+    /// Waits until nothing more is to be accepted.
+    pub(crate) async fn closing(&self) {
+        self.closing.notified().await;
     }
 
     /// Closes connections to endpoints that are not in use.
@@ -312,21 +318,24 @@ impl Worker {
     }
 
     /// Lets what is under way finish: callers are told to go (GOAWAY, `Connection: close`), what still arrives is served.
-    async fn drain(&self, grace: Duration) {
-        let started = self.clock.now();
+    async fn drain(&self, mut drain: Drain) {
         self.draining.set(true);
-        self.roster.drain_http2();
         loop {
+            self.roster.drain_http2();
             tokio::time::sleep(DRAIN_CHECK).await;
             let now = self.clock.now();
-            let waited = now.since(started);
-            if waited >= DRAIN_LINGER {
-                self.roster.drain_all();
-            }
-            if waited >= grace || waited >= DRAIN_LINGER && self.roster.is_empty() {
-                break;
-            }
             self.roster.sweep(now);
+            match drain.step(self.roster.seen(), self.roster.open(), now) {
+                Step::Leaving if drain.is_lingering_over(now) => {
+                    self.roster.drain_idle(IDLE_LINGER, now);
+                }
+                Step::Leaving => {}
+                Step::Closing => {
+                    self.closing.notify_waiters();
+                    self.roster.drain_all();
+                }
+                Step::End => break,
+            }
         }
     }
 }

@@ -67,29 +67,50 @@ pub(crate) struct Busy(Rc<Entry>);
 #[derive(Debug)]
 pub(crate) struct Uploading(Rc<Entry>);
 
-/// Accepts connections, for ever.
+/// Accepts connections until the worker closes.
 pub(crate) async fn listen(worker: Rc<Worker>, bound: Bound) {
     let listener = match TcpListener::from_std(bound.socket) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "cannot listen"),
     };
     loop {
-        match listener.accept().await {
-            Ok((stream, _peer)) => match worker.overload().admit() {
-                Some(admission) => {
-                    let serving = serve(Rc::clone(&worker), stream, bound.kind.clone());
-                    tokio::task::spawn_local(async move {
-                        serving.await;
-                        drop(admission);
-                    });
-                }
-                None => shed::shed(&worker, stream),
-            },
+        let accepted = tokio::select! {
+            biased;
+            accepted = listener.accept() => accepted,
+            () = worker.closing() => return take_last(&worker, listener, &bound.kind),
+        };
+        match accepted {
+            Ok((stream, _peer)) => admit(&worker, stream, &bound.kind),
             Err(error) => {
                 worker.accept_failed(&error);
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
+    }
+}
+
+/// Takes what the kernel has accepted already: closing the socket would reset it.
+fn take_last(worker: &Rc<Worker>, listener: TcpListener, kind: &ListenerKind) {
+    let Ok(listener) = listener.into_std() else { return };
+    while let Ok((stream, _peer)) = listener.accept() {
+        match stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream)) {
+            Ok(stream) => admit(worker, stream, kind),
+            Err(error) => tracing::debug!(%error, "a caller went away at once"),
+        }
+    }
+}
+
+/// Serves a connection if there is room for it.
+fn admit(worker: &Rc<Worker>, stream: TcpStream, kind: &ListenerKind) {
+    match worker.overload().admit() {
+        Some(admission) => {
+            let serving = serve(Rc::clone(worker), stream, kind.clone());
+            tokio::task::spawn_local(async move {
+                serving.await;
+                drop(admission);
+            });
+        }
+        None => shed::shed(worker, stream),
     }
 }
 

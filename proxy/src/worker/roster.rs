@@ -46,6 +46,8 @@ pub(crate) struct Roster {
     entries: RefCell<Vec<Option<Rc<Entry>>>>,
     free: RefCell<Vec<usize>>,
     open: Cell<usize>,
+    /// Connections of all times.
+    seen: Cell<u64>,
 }
 
 /// One connection of a caller.
@@ -118,6 +120,7 @@ impl Roster {
             entries: RefCell::default(),
             free: RefCell::default(),
             open: Cell::default(),
+            seen: Cell::default(),
         }
     }
 
@@ -143,11 +146,18 @@ impl Roster {
             *place = Some(Rc::clone(&entry));
         }
         self.open.set(self.open.get() + 1);
+        self.seen.set(self.seen.get() + 1);
         Member { roster: self, index, entry }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.open.get() == 0
+    /// How many there are.
+    pub(crate) fn open(&self) -> usize {
+        self.open.get()
+    }
+
+    /// How many there have been.
+    pub(crate) fn seen(&self) -> u64 {
+        self.seen.get()
     }
 
     #[cfg(test)]
@@ -202,6 +212,19 @@ impl Roster {
         self.each(|entry| {
             if entry.spoken.get() == Spoken::Http(Version::Http2) {
                 entry.tell(Command::Drain);
+            }
+        });
+    }
+
+    /// Tells callers to go whose connections are idle for as long as that. The others hear it with their next answer.
+    pub(crate) fn drain_idle(&self, linger: Duration, now: Timestamp) {
+        self.each(|entry| {
+            let idle = matches!(entry.phase.get(), Phase::Idle | Phase::Resting)
+                && entry.since.get().is_some_and(|since| now.since(since) >= linger);
+            match entry.spoken.get() {
+                Spoken::Http(_) if idle => entry.tell(Command::Drain),
+                Spoken::Unknown if idle => entry.tell(Command::Close),
+                Spoken::Http(_) | Spoken::Unknown | Spoken::Opaque => {}
             }
         });
     }
@@ -396,5 +419,26 @@ mod tests {
             happens(&member.entry);
             assert_eq!(member.entry.may_rest(), expected, "{what}");
         }
+    }
+
+    #[test]
+    fn a_drain_leaves_connections_open_that_may_be_about_to_ask() {
+        let at = |seconds: u64| Timestamp::from_nanos(seconds * 1_000_000_000);
+        let roster = Roster::new(Patience::default());
+        let members = [(); 4].map(|()| roster.join());
+        let [quiet, _silent, busy, tunnel] = &members;
+        for member in [quiet, busy] {
+            member.entry.speaks(Version::Http1);
+        }
+        busy.entry.request_began();
+        tunnel.entry.is_opaque();
+        let told = || members.each_ref().map(|member| member.entry.command(Waker::noop()));
+        roster.sweep(at(10));
+        roster.drain_idle(Duration::from_secs(5), at(14));
+        assert_eq!(told(), [None; 4]);
+        roster.drain_idle(Duration::from_secs(5), at(15));
+        let expected = [Some(Command::Drain), Some(Command::Close), None, None];
+        assert_eq!(told(), expected);
+        assert_eq!((roster.open(), roster.seen()), (4, 4));
     }
 }

@@ -34,7 +34,7 @@ use crate::outbound::detect::Version;
 use crate::outbound::record::Exchange;
 use crate::outbound::reply::Refusal;
 use crate::outbound::resolve::{Memo, Route, Target};
-use crate::outbound::retry::{Bounds, Replay};
+use crate::outbound::retry::{Bounds, Replay, Tried};
 use crate::outbound::send::Timing;
 use crate::worker::local::LocalService;
 use http::header::CONNECTION;
@@ -105,6 +105,7 @@ async fn forward(
     send::hold_body(&mut request, &upload);
     let replay = Replay::new(&request, upload, bounds);
     let mut count = 1;
+    let mut tried = Tried::default();
     loop {
         let limit = bounds.attempt(&exchange);
         let timing = Timing { clock, connect_timeout: bounds.connect(), limit };
@@ -113,7 +114,7 @@ async fn forward(
             caller.worker.release_idle();
         }
         let mut attempted = attempt::classify(&mut exchange, endpoint, count, sent, &replay);
-        match retry::next(&mut exchange, &mut attempted, &replay, bounds) {
+        match retry::next(&mut exchange, &mut attempted, &replay, bounds, &mut tried) {
             Some(next) => {
                 attempted.discard(&exchange);
                 (endpoint, request) = next;

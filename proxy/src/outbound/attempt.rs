@@ -3,7 +3,7 @@
 use crate::metrics::{Class, Protocol};
 use crate::outbound::accept::Caller;
 use crate::outbound::body::response::{Ending, ResponseBody};
-use crate::outbound::classify::{self, Verdict};
+use crate::outbound::classify::{self, Reached, Verdict};
 use crate::outbound::detect::Version;
 use crate::outbound::record::Exchange;
 use crate::outbound::reply::Refusal;
@@ -42,11 +42,11 @@ pub(crate) enum Ended {
 }
 
 impl Ended {
-    /// Whether the endpoint provably did not act on the request.
-    pub(crate) fn unprocessed(&self) -> bool {
+    /// How far it came.
+    pub(crate) fn reached(&self) -> Reached {
         match self {
-            Self::Answered { .. } => false,
-            Self::Failed(verdict) => verdict.reached != classify::Reached::Perhaps,
+            Self::Answered { .. } => Reached::Perhaps,
+            Self::Failed(verdict) => verdict.reached,
         }
     }
 }
@@ -70,7 +70,7 @@ pub(crate) fn classify(
         {
             let verdict = Verdict {
                 origin: classify::Origin::Endpoint,
-                reached: classify::Reached::Perhaps,
+                reached: Reached::Perhaps,
                 refusal: Refusal::Protocol,
             };
             let served = exchange.answered(Outcome::Failure, exchange.now());

@@ -20,8 +20,10 @@ pub(crate) enum Origin {
 /// How far an attempt without an answer came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reached {
-    /// There was no connection.
+    /// A connection was asked for and refused.
     Nothing,
+    /// Nobody answered when a connection was asked for.
+    Nobody,
     /// The endpoint did not look at the request, provably.
     Refused,
     /// The endpoint may have acted on it.
@@ -68,8 +70,11 @@ pub(crate) fn failure(failure: &Failure, upload: &Upload) -> Verdict {
     let (origin, reached, refusal) = match (upload.fault(), failure) {
         (Some(Fault::Broken), _) => (Origin::Caller, Reached::Perhaps, Refusal::RequestBody),
         (Some(Fault::TooLarge), _) => (Origin::Caller, Reached::Perhaps, Refusal::HeadersTooLarge),
-        (None, Failure::Connect { .. } | Failure::ConnectTimeout { .. }) => {
+        (None, Failure::Connect { .. }) => {
             (Origin::Endpoint, Reached::Nothing, Refusal::Unreachable)
+        }
+        (None, Failure::ConnectTimeout { .. }) => {
+            (Origin::Endpoint, Reached::Nobody, Refusal::Unreachable)
         }
         (None, Failure::Full | Failure::Local { .. }) => {
             (Origin::Proxy, Reached::Nothing, Refusal::Overloaded)

@@ -13,9 +13,12 @@
 
 use crate::metrics::{Class, Open, ZoneMetrics};
 use crate::outbound::accept::Governed;
+use crate::outbound::classify::Reached;
 use crate::outbound::detect::Inbound;
+use crate::outbound::retry::Tried;
 use crate::tunnel::{self, Broken, First, Side};
 use crate::upstream::dial::{self, Target};
+use crate::upstream::failure::Failure;
 use crate::upstream::stream::Counted;
 use crate::worker::Worker;
 use crate::worker::local::{LocalEndpoint, LocalService};
@@ -137,7 +140,7 @@ pub(crate) async fn connect(service: &Rc<LocalService>) -> Result<Link, Missed> 
     let shared = service.shared();
     let (rule, timeout) = service.setting(|settings| (settings.retry, settings.timeout.connect));
     let mut pick = shared.pick_connection(service.clock().now());
-    let mut attempt = 1;
+    let mut tried = Tried::default();
     loop {
         let Some(dialling) = pick.take().and_then(|pick| Dialling::begin(service, pick)) else {
             return Err(Missed { metrics: service.nowhere(), class: Class::Rejected });
@@ -153,15 +156,20 @@ pub(crate) async fn connect(service: &Rc<LocalService>) -> Result<Link, Missed> 
         };
         let endpoint = Rc::clone(&dialling.endpoint);
         tracing::debug!(%failure, "no connection");
+        if failure.is_local() {
+            return Err(Missed { metrics: service.nowhere(), class: Class::Rejected });
+        }
+        let refused = matches!(failure, Failure::Connect { .. });
+        let reached = if refused { Reached::Nothing } else { Reached::Nobody };
         let failed = dialling.failed();
-        if rule.on_connect && attempt < rule.attempts.max(1) {
-            pick = failed.and_then(|failed| shared.pick_retry(failed, service.clock().now()).ok());
+        if tried.failed(endpoint.shared().key(), reached, rule) && rule.on_connect {
+            let now = service.clock().now();
+            pick = failed.and_then(|failed| shared.pick_again(tried.again(failed), now).ok());
         }
         if pick.is_none() {
             let metrics = Arc::clone(&endpoint.shared().zone);
             return Err(Missed { metrics, class: Class::Failure });
         }
-        attempt += 1;
     }
 }
 

@@ -4,9 +4,11 @@
 use crate::metrics::{Class, Open, Protocol};
 use crate::outbound::body::request::Upload;
 use crate::outbound::classify::Origin;
+use crate::service::Again;
 use crate::worker::local::{LocalEndpoint, LocalService};
 use balance::balancer::{Outcome, Pick, RetryRefused, Served, Ticket};
 use balance::endpoint::Locality;
+use balance::reason::Reason;
 use balance::time::Timestamp;
 use std::rc::Rc;
 
@@ -32,7 +34,7 @@ pub(crate) struct Exchange {
 struct Attempt {
     endpoint: Rc<LocalEndpoint>,
     locality: Locality,
-    /// Present until the headers arrive or the attempt fails.
+    /// Present until the headers arrive or the attempt fails, if the balancer chose it.
     ticket: Option<Ticket>,
 }
 
@@ -108,14 +110,19 @@ impl Exchange {
         None
     }
 
-    /// Picks another endpoint for a second attempt.
+    /// Picks another endpoint for a further attempt.
     pub(crate) fn pick_again(
         &mut self,
-        failed: Served,
+        again: Again<'_>,
         now: Timestamp,
     ) -> Result<Rc<LocalEndpoint>, RetryRefused> {
-        let pick = self.service.shared().pick_retry(failed, now)?;
-        self.take(pick).ok_or(RetryRefused::NoOther)
+        for _ in 0..PICKS_MAX {
+            let pick = self.service.shared().pick_again(again, now)?;
+            if let Some(endpoint) = self.take(pick) {
+                return Ok(endpoint);
+            }
+        }
+        Err(RetryRefused::NoOther)
     }
 
     fn take(&mut self, pick: Pick) -> Option<Rc<LocalEndpoint>> {
@@ -135,6 +142,13 @@ impl Exchange {
             ticket: Some(pick.ticket),
         });
         Some(endpoint)
+    }
+
+    /// Goes to an endpoint without asking the balancer, which learns nothing of it.
+    pub(crate) fn take_spare(&mut self, endpoint: &Rc<LocalEndpoint>, locality: Locality) {
+        self.service.shared().metrics().picked(locality, Reason::Retry);
+        endpoint.shared().counts.picked();
+        self.attempt = Some(Attempt { endpoint: Rc::clone(endpoint), locality, ticket: None });
     }
 
     /// The response headers arrived, or the attempt failed by the endpoint's fault.
@@ -184,7 +198,7 @@ impl Exchange {
     }
 }
 
-/// Picks for a first attempt before it is given up.
+/// Picks for an attempt before it is given up.
 const PICKS_MAX: usize = 3;
 
 impl Drop for Exchange {

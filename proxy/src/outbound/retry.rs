@@ -2,6 +2,9 @@
 //!
 //! A request is sent again only while nothing of an answer was passed on, and only if that cannot do its work twice: its
 //! method is idempotent, or the endpoint provably did not look at it. The balancer's budget has the last word.
+//!
+//! A connection that is refused is no attempt: nothing was sent, and it costs nobody anything. While a service is replaced, many
+//! of the endpoints that are known may be gone, so that the next one is dialled at once, without asking the budget.
 
 use crate::discovery::EndpointProtocol;
 use crate::metrics::RetryResult;
@@ -9,10 +12,12 @@ use crate::outbound::attempt::{Attempted, Ended};
 use crate::outbound::body::request::{RequestBody, Upload};
 use crate::outbound::classify::{Origin, Reached};
 use crate::outbound::record::Exchange;
+use crate::service::Again;
 use crate::settings::{Retry, Settings};
 use crate::worker::local::LocalEndpoint;
 use api::policy::{RetryMethods, Timeout};
-use balance::balancer::RetryRefused;
+use balance::balancer::{RetryRefused, Served};
+use balance::endpoint::{EndpointKey, Locality};
 use balance::time::Timestamp;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
 use std::rc::Rc;
@@ -20,6 +25,10 @@ use std::time::Duration;
 
 /// Carried by an answer that was retried already: the next proxy up the chain of calls does not retry it again.
 pub(crate) const RETRIED: HeaderName = HeaderName::from_static("tidegate-retried");
+
+/// Endpoints that may refuse a connection before a request is given up. More than are replaced in the time that the breaker takes
+/// to notice it; where all are gone, the caller is told so after as many refusals.
+const REFUSALS_MAX: usize = 6;
 
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
@@ -38,6 +47,20 @@ struct Saved {
     uri: Uri,
     version: Version,
     headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// What was tried so far for one request, or for one opaque connection. Nothing for most, so that it is small.
+#[derive(Debug, Default)]
+pub(crate) struct Tried(Option<Box<Failures>>);
+
+#[derive(Debug, Default)]
+struct Failures {
+    /// Attempts that an endpoint may have seen something of, or that nobody answered.
+    attempts: u32,
+    /// Endpoints that refused a connection.
+    refused: Vec<EndpointKey>,
+    /// Where to go when the balancer allows nothing, the best last; once they were asked for.
+    spares: Option<Vec<(EndpointKey, Locality)>>,
 }
 
 /// What bounds the retries of one request.
@@ -125,14 +148,57 @@ impl Bounds {
     }
 }
 
+impl Tried {
+    /// An attempt failed. Whether there may be another one.
+    pub(crate) fn failed(&mut self, endpoint: EndpointKey, reached: Reached, rule: Retry) -> bool {
+        if rule.attempts <= 1 {
+            return false;
+        }
+        let Failures { attempts, refused, .. } = &mut **self.0.get_or_insert_default();
+        match reached {
+            Reached::Nothing => refused.push(endpoint),
+            Reached::Nobody | Reached::Refused | Reached::Perhaps => *attempts += 1,
+        }
+        *attempts < rule.attempts && refused.len() < REFUSALS_MAX
+    }
+
+    /// What the next pick has to know.
+    pub(crate) fn again(&self, failed: Served) -> Again<'_> {
+        Again { failed, refused: self.0.as_ref().map_or(&[], |tried| &tried.refused) }
+    }
+
+    /// An endpoint that did not refuse yet, whatever the budget says.
+    fn spare(&mut self, exchange: &mut Exchange) -> Option<Rc<LocalEndpoint>> {
+        let service = Rc::clone(exchange.service());
+        let Failures { refused, spares, .. } = &mut **self.0.as_mut()?;
+        let spares = spares.get_or_insert_with(|| {
+            let mut spares = service.shared().spares(exchange.now());
+            spares.reverse();
+            spares
+        });
+        loop {
+            let (key, locality) = spares.pop()?;
+            let endpoint = service.endpoint(key).filter(|_| !refused.contains(&key));
+            if let Some(endpoint) = endpoint {
+                exchange.take_spare(&endpoint, locality);
+                return Some(endpoint);
+            }
+        }
+    }
+}
+
 /// The next attempt, if there is to be one: where to and what.
 pub(crate) fn next(
     exchange: &mut Exchange,
     attempted: &mut Attempted,
     replay: &Replay,
     bounds: Bounds,
+    tried: &mut Tried,
 ) -> Option<(Rc<LocalEndpoint>, Box<Request<RequestBody>>)> {
-    if !is_wanted(&attempted.ended, bounds.rule) || attempted.count >= bounds.rule.attempts {
+    let reached = attempted.ended.reached();
+    if !is_wanted(&attempted.ended, bounds.rule)
+        || !tried.failed(attempted.endpoint.shared().key(), reached, bounds.rule)
+    {
         return None;
     }
     let now = exchange.now();
@@ -141,7 +207,7 @@ pub(crate) fn next(
     }
     let protocol = attempted.endpoint.shared().protocol;
     let again = attempted.unsent.take().or_else(|| {
-        let may = replay.idempotent() || attempted.ended.unprocessed();
+        let may = replay.idempotent() || reached != Reached::Perhaps;
         if may { replay.request(protocol) } else { None }
     });
     let shared = Rc::clone(exchange.service());
@@ -149,7 +215,15 @@ pub(crate) fn next(
         shared.shared().metrics().retried(RetryResult::NotReplayable);
         return None;
     };
-    match exchange.pick_again(attempted.served?, now) {
+    let picked = match attempted.served {
+        Some(failed) => exchange.pick_again(tried.again(failed), now),
+        None => Err(RetryRefused::NoOther),
+    };
+    let spare = |refused| match reached {
+        Reached::Nothing => tried.spare(exchange).ok_or(refused),
+        Reached::Nobody | Reached::Refused | Reached::Perhaps => Err(refused),
+    };
+    match picked.or_else(spare) {
         Ok(endpoint) => {
             shared.shared().metrics().retried(RetryResult::Sent);
             Some((endpoint, request))
@@ -172,7 +246,7 @@ fn is_wanted(ended: &Ended, rule: Retry) -> bool {
         }
         Ended::Failed(verdict) => match (verdict.origin, verdict.reached) {
             (Origin::Caller | Origin::Proxy, _) => false,
-            (Origin::Endpoint, Reached::Nothing) => rule.on_connect,
+            (Origin::Endpoint, Reached::Nothing | Reached::Nobody) => rule.on_connect,
             (Origin::Endpoint, Reached::Refused) => rule.on_refused,
             // No answer at all is no better than an answer that says "error".
             (Origin::Endpoint, Reached::Perhaps) => rule.on_5xx,

@@ -49,10 +49,10 @@ async fn attempt(
     let again = match (failed.failure, failed.request) {
         (Failure::Unsent, Some(request)) => request,
         // What is no HTTP was sent by somebody: that is an answer, and not a connection that was just going away.
-        (Failure::Broken { error, reused: true }, _) if !error.is_parse() => {
+        (Failure::Broken { error, stale: true }, _) if !error.is_parse() => {
             match replay.request(endpoint.shared().protocol) {
                 Some(request) if replay.idempotent() => request,
-                _ => return Err(Failed::sent(Failure::Broken { error, reused: true })),
+                _ => return Err(Failed::sent(Failure::Broken { error, stale: true })),
             }
         }
         (failure, request) => return Err(Failed { failure, request }),

@@ -3,6 +3,7 @@
 use crate::outbound::body::request::RequestBody;
 use http::Request;
 use std::error::Error;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 /// Why no response headers came.
@@ -29,9 +30,9 @@ pub(crate) enum Failure {
     /// The endpoint says, or its GOAWAY implies, that it did not look at the request.
     #[error("the endpoint refused the stream: {0}")]
     Refused(hyper::Error),
-    /// The connection failed while the request was under way.
+    /// The connection failed while the request was under way. `stale`: it had been idle, and its peer closed it.
     #[error("the connection failed: {error}")]
-    Broken { error: hyper::Error, reused: bool },
+    Broken { error: hyper::Error, stale: bool },
 }
 
 impl Failure {
@@ -59,16 +60,25 @@ impl Failed {
     }
 }
 
+/// Whether a connection ended because nobody is there any more, and not because its peer closed it.
+pub(crate) fn is_unanswered(error: &hyper::Error) -> bool {
+    causes(error).filter_map(|cause| cause.downcast_ref::<std::io::Error>()).any(|cause| {
+        matches!(
+            cause.kind(),
+            ErrorKind::TimedOut | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable
+        )
+    })
+}
+
+fn causes(error: &hyper::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(error.source(), |cause| (*cause).source())
+}
+
 /// Whether an error of an HTTP/2 connection proves that the endpoint did not process the request: `REFUSED_STREAM`, or a
 /// GOAWAY whose last stream came before it (RFC 9113, 8.7).
 pub(crate) fn unprocessed(error: &hyper::Error) -> bool {
-    let mut source = error.source();
-    while let Some(cause) = source {
-        if let Some(h2) = cause.downcast_ref::<h2::Error>() {
-            let refused = h2.is_reset() && h2.reason() == Some(h2::Reason::REFUSED_STREAM);
-            return h2.is_remote() && (refused || h2.is_go_away());
-        }
-        source = cause.source();
-    }
-    false
+    causes(error).find_map(|cause| cause.downcast_ref::<h2::Error>()).is_some_and(|h2| {
+        let refused = h2.is_reset() && h2.reason() == Some(h2::Reason::REFUSED_STREAM);
+        h2.is_remote() && (refused || h2.is_go_away())
+    })
 }

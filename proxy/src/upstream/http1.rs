@@ -4,7 +4,7 @@ use crate::outbound::body::request::{RequestBody, Upload};
 use crate::outbound::limits;
 use crate::overload::Overload;
 use crate::upstream::dial::{self, Target};
-use crate::upstream::failure::{Failed, Failure};
+use crate::upstream::failure::{self, Failed, Failure};
 use crate::upstream::{IDLE_TIME, Reuse};
 use balance::time::Timestamp;
 use http::{Request, Response};
@@ -57,7 +57,13 @@ pub(crate) async fn send(
         Some(sender) => sender,
         None => match Box::pin(connect(to, &pool.overload)).await {
             Ok(sender) => sender,
-            Err(failure) => return Err(Failed::unsent(failure, request)),
+            Err(failure) => {
+                if matches!(failure, Failure::ConnectTimeout { .. }) {
+                    // What stands open from before leads nowhere either.
+                    pool.idle.borrow_mut().clear();
+                }
+                return Err(Failed::unsent(failure, request));
+            }
         },
     };
     match sender.try_send_request(*request).await {
@@ -66,9 +72,14 @@ pub(crate) async fn send(
         }
         Err(mut failed) => match failed.take_message() {
             Some(request) => Err(Failed::unsent(Failure::Unsent, Box::new(request))),
-            None => Err(Failed::sent(Failure::Broken { error: failed.into_error(), reused })),
+            None => Err(Failed::sent(broken(failed.into_error(), reused))),
         },
     }
+}
+
+fn broken(error: hyper::Error, reused: bool) -> Failure {
+    let stale = reused && !failure::is_unanswered(&error);
+    Failure::Broken { error, stale }
 }
 
 async fn connect(
@@ -81,10 +92,8 @@ async fn connect(
         .max_headers(limits::FIELDS_MAX)
         .max_header_size(limits::HEADER_BYTES_MAX)
         .max_buf_size(limits::BUFFER_BYTES_MAX);
-    let (sender, connection) = builder
-        .handshake(stream)
-        .await
-        .map_err(|error| Failure::Broken { error, reused: false })?;
+    let (sender, connection) =
+        builder.handshake(stream).await.map_err(|error| Failure::Broken { error, stale: false })?;
     tokio::task::spawn_local(async move {
         if let Err(error) = connection.with_upgrades().await {
             tracing::debug!(%error, "connection to an endpoint ended");

@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2::{Builder, Connection, SendRequest};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::cell::{Cell, RefCell};
+use std::io::ErrorKind;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -44,7 +45,18 @@ pub(crate) struct Pool {
     dialling: Semaphore,
     /// Rises with each failed attempt to connect: who waited for that attempt shares its fate.
     failures: Cell<u64>,
+    /// How the last one failed.
+    fate: Cell<Fate>,
     closed: Cell<bool>,
+}
+
+/// How an attempt to connect failed, for those who waited for it.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Refused(ErrorKind),
+    /// For want of something of ours.
+    Local(ErrorKind),
+    Silence,
 }
 
 #[derive(Debug)]
@@ -63,6 +75,25 @@ struct Shared {
 pub(crate) struct Lease {
     shared: Rc<Shared>,
     answered: bool,
+}
+
+impl Fate {
+    fn of(failure: &Failure) -> Self {
+        match failure {
+            Failure::Connect { source, .. } => Self::Refused(source.kind()),
+            Failure::Local { source, .. } => Self::Local(source.kind()),
+            _ => Self::Silence,
+        }
+    }
+
+    fn failure(self, to: &Target<'_>) -> Failure {
+        let address = to.endpoint.address;
+        match self {
+            Self::Refused(kind) => Failure::Connect { address, source: kind.into() },
+            Self::Local(kind) => Failure::Local { address, source: kind.into() },
+            Self::Silence => Failure::ConnectTimeout { address, limit: to.connect_timeout },
+        }
+    }
 }
 
 /// Sends a request on a connection that has room for it.
@@ -94,7 +125,7 @@ fn blame(error: hyper::Error) -> Failure {
     if failure::unprocessed(&error) {
         Failure::Refused(error)
     } else {
-        Failure::Broken { error, reused: false }
+        Failure::Broken { error, stale: false }
     }
 }
 
@@ -105,6 +136,7 @@ impl Pool {
             connections: RefCell::default(),
             dialling: Semaphore::const_new(1),
             failures: Cell::new(0),
+            fate: Cell::new(Fate::Silence),
             closed: Cell::new(false),
         }
     }
@@ -121,10 +153,7 @@ impl Pool {
             return Ok(lease);
         }
         if self.failures.get() != failures {
-            return Err(Failure::ConnectTimeout {
-                address: to.endpoint.address,
-                limit: to.connect_timeout,
-            });
+            return Err(self.fate.get().failure(to));
         }
         self.connections.borrow_mut().retain(|shared| !shared.is_closed() && !shared.is_retired());
         if self.connections.borrow().len() >= CONNECTIONS_MAX {
@@ -134,6 +163,7 @@ impl Pool {
             Ok(shared) => Rc::new(shared),
             Err(failure) => {
                 self.failures.set(failures.wrapping_add(1));
+                self.fate.set(Fate::of(&failure));
                 return Err(failure);
             }
         };
@@ -169,10 +199,8 @@ async fn open(to: &Target<'_>, overload: &Arc<Overload>) -> Result<Shared, Failu
         .max_header_list_size(limits::HEADER_LIST_BYTES_MAX)
         .keep_alive_interval(DEAD_AFTER / 2)
         .keep_alive_timeout(DEAD_AFTER / 2);
-    let (sender, connection) = builder
-        .handshake(stream)
-        .await
-        .map_err(|error| Failure::Broken { error, reused: false })?;
+    let (sender, connection) =
+        builder.handshake(stream).await.map_err(|error| Failure::Broken { error, stale: false })?;
     let allowed = Rc::new(Cell::new(STREAMS_MAX));
     tokio::task::spawn_local(drive(connection, Rc::clone(&allowed)));
     Ok(Shared {

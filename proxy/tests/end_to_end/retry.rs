@@ -102,6 +102,40 @@ async fn a_refused_connection_is_retried_whatever_the_method() {
     proxy.settles().await;
 }
 
+/// As while a service is replaced: what is known is mostly gone, the breaker has noticed some of it, and there is one that serves.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_goes_on_past_all_that_refuse_it() {
+    let mut addresses = Vec::new();
+    for _ in 0..5 {
+        addresses.push(Endpoint::gone().await);
+    }
+    let good = Endpoint::fixed(200, "good").await;
+    addresses.push(good.address);
+    let proxy = Proxy::http1("retry-on", &addresses);
+    for number in 0..60 {
+        let request = format!("POST / HTTP/1.1\r\nhost: t\r\ncontent-length: 2\r\n\r\n{number:02}");
+        assert_eq!(ask(proxy.address, request).await.status(), 200, "{number}");
+    }
+    assert_eq!(good.seen().len(), 60, "each was served once");
+    proxy.settles().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_all_refuse_is_given_up_after_a_few() {
+    let mut addresses = Vec::new();
+    for _ in 0..10 {
+        addresses.push(Endpoint::gone().await);
+    }
+    let proxy = Proxy::http1("retry-none", &addresses);
+    for number in 1..=30 {
+        let answer = get(proxy.address).await;
+        assert_eq!(answer.status(), 503);
+        assert_eq!(answer.field("tidegate-reason").as_deref(), Some("endpoint_unreachable"));
+        proxy.counts("tidegate_retries_total", &["result=\"sent\""], f64::from(5 * number)).await;
+    }
+    proxy.settles().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_policy_may_forbid_or_widen_retries() {
     let (bad, good) = (Endpoint::fixed(500, "").await, Endpoint::fixed(200, "").await);

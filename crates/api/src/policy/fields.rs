@@ -101,7 +101,11 @@ pub const FIELDS: &[Field] = &[
         "0 to 100",
         "Retries that the budget earns per 100 first attempts; 0 leaves the ten that every service starts with.",
     ),
-    field("retry.attempts", "1 to 2", "Attempts in all. 1 switches retries off."),
+    field(
+        "retry.attempts",
+        "1 to 2",
+        "Attempts in all. 1 switches retries off. A connection that is refused at once is no attempt, since nothing was sent: the next endpoint is asked, six at most, and the budget has no say.",
+    ),
     field(
         "retry.on",
         "list of `connect`, `refused-stream`, `5xx`",

@@ -13,8 +13,12 @@
 mod endpoint;
 #[path = "chaos/faults.rs"]
 mod faults;
+#[path = "chaos/lives.rs"]
+mod lives;
 #[path = "chaos/load.rs"]
 mod load;
+#[path = "chaos/silence.rs"]
+mod silence;
 #[path = "chaos/world.rs"]
 mod world;
 
@@ -40,16 +44,35 @@ fn main() {
         "| fault | requests | failed in the first 5 s | failed later | success later | p50 | p99 later | resident before, after | descriptors before, after |"
     );
     println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
-    let mut failed = Vec::new();
+    let (mut failed, mut remarks) = (Vec::new(), Vec::new());
     for fault in faults::all() {
         if only.is_some_and(|only| !fault.name.contains(only)) {
             continue;
         }
         let report = faults::run(&fault, Duration::from_secs(seconds));
         println!("{}", report.row(fault.name));
+        remarks.extend(report.remark.iter().map(|remark| format!("{}: {remark}", fault.name)));
         if !report.holds() {
             failed.push(fault.name);
         }
     }
-    assert!(failed.is_empty(), "below {} %: {failed:?}", Report::SUCCESS_MIN * 100.0);
+    println!();
+    for remark in remarks {
+        println!("{remark}");
+    }
+    for (name, run) in lives::all() {
+        if only.is_some_and(|only| !name.contains(only)) {
+            continue;
+        }
+        let (holds, said) = run();
+        println!("{name}: {said}");
+        if !holds {
+            failed.push(name);
+        }
+    }
+    assert!(
+        failed.is_empty(),
+        "below {} %, or something lost: {failed:?}",
+        Report::SUCCESS_MIN * 100.0
+    );
 }

@@ -1,11 +1,16 @@
 //! The faults.
 
-use crate::load::{Load, Report};
+use crate::RATE;
+use crate::load::{Load, Plan, Report};
+use crate::silence::Silence;
 use crate::world::{ALL, LOCAL, World};
 use std::io::Write as _;
 use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
+
+const ONE_SILENT: &str = "DROP of one local endpoint";
+const ZONE_SILENT: &str = "DROP of the local zone";
 
 /// Undisturbed load before the fault.
 const BEFORE: Duration = Duration::from_secs(5);
@@ -55,11 +60,11 @@ fn processes() -> Vec<Fault> {
 
 fn packets() -> Vec<Fault> {
     vec![
-        fault("DROP of one local endpoint", |world| {
+        fault(ONE_SILENT, |world| {
             iptables(world, 0, &["-j", "DROP"]);
             Vec::new()
         }),
-        fault("DROP of the local zone", |world| {
+        fault(ZONE_SILENT, |world| {
             for number in LOCAL {
                 iptables(world, number, &["-j", "DROP"]);
             }
@@ -189,20 +194,32 @@ fn iptables(world: &World, number: usize, rule: &[&str]) {
     assert!(status.unwrap().success(), "iptables {rule:?}");
 }
 
+fn flush() {
+    assert!(Command::new("iptables").args(["-w", "-F"]).status().unwrap().success());
+}
+
 /// Runs a fault under load, and looks at the proxy afterwards.
 pub(crate) fn run(fault: &Fault, time: Duration) -> Report {
     std::fs::write("/tmp/tidegate-chaos-clock", "+0\n").unwrap();
-    assert!(Command::new("iptables").args(["-w", "-F", "INPUT"]).status().unwrap().success());
+    flush();
     let mut world = World::start(fault.wrapper, fault.arguments);
-    let load = Load::start(world.target, time + BEFORE);
+    let (target, time_in_all) = (world.target, time + BEFORE);
+    let load = Load::start(Plan { target, time: time_in_all, rate: RATE, lenient: true });
     std::thread::sleep(BEFORE.saturating_sub(load.elapsed()));
     let before = (world.proxy.process.resident_kib(), world.descriptors());
     let onset = load.elapsed();
     let held = (fault.strike)(&mut world);
+    let silent: &[usize] = match fault.name {
+        ONE_SILENT => &LOCAL[..1],
+        ZONE_SILENT => &LOCAL,
+        _ => &[],
+    };
+    let silence = (!silent.is_empty()).then(|| Silence::watch(&world, silent, &load, onset));
     // What callers hold goes when half of the time is over, so that the recovery is seen too.
     std::thread::sleep((onset + time / 2).saturating_sub(load.elapsed()));
     drop(held);
     let mut report = load.report(onset);
+    report.remark = silence.map(|silence| silence.remark(&world));
     assert!(
         world.proxy.process.check_running().is_none(),
         "the proxy ended: {}",
@@ -210,7 +227,7 @@ pub(crate) fn run(fault: &Fault, time: Duration) -> Report {
     );
     report.resident_kib = (before.0, world.proxy.process.resident_kib());
     report.descriptors = (before.1, world.descriptors());
-    assert!(Command::new("iptables").args(["-w", "-F", "INPUT"]).status().unwrap().success());
+    flush();
     for endpoint in &world.endpoints {
         endpoint.signal("CONT");
     }

@@ -1,6 +1,6 @@
 //! Callers at a fixed rate: a request is due whether or not the ones before it were answered.
 
-use crate::{RATE, WINDOW};
+use crate::WINDOW;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -18,7 +18,31 @@ const CALLERS: usize = 250;
 struct Sample {
     due: Duration,
     took: Duration,
-    good: bool,
+    end: End,
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// By a whole good answer. One that the proxy gives with `Connection: close` is good too.
+    Good,
+    /// By another answer.
+    Bad,
+    /// Without an answer.
+    Lost,
+    /// There was no connection.
+    Refused,
+}
+
+/// What callers do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) target: SocketAddr,
+    pub(crate) time: Duration,
+    /// Requests a second.
+    pub(crate) rate: u32,
+    /// Whether a request is sent again whose connection was closed while it was idle, as most clients do.
+    pub(crate) lenient: bool,
 }
 
 /// What became of all.
@@ -26,6 +50,7 @@ struct Sample {
 pub(crate) struct Report {
     samples: Vec<Sample>,
     onset: Duration,
+    pub(crate) remark: Option<String>,
     pub(crate) resident_kib: (u64, u64),
     pub(crate) descriptors: (usize, usize),
 }
@@ -38,14 +63,13 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Starts it, for that long.
-    pub(crate) fn start(target: SocketAddr, time: Duration) -> Self {
+    /// Starts it.
+    pub(crate) fn start(plan: Plan) -> Self {
         let start = Instant::now();
         let next = Arc::new(AtomicU32::new(0));
-        let count = RATE * u32::try_from(time.as_secs()).unwrap();
         let callers = (0..CALLERS).map(|_| {
             let next = Arc::clone(&next);
-            std::thread::spawn(move || call(target, start, &next, count))
+            std::thread::spawn(move || call(plan, start, &next))
         });
         Self { callers: callers.collect(), start }
     }
@@ -63,7 +87,8 @@ impl Load {
     }
 }
 
-fn call(target: SocketAddr, start: Instant, next: &AtomicU32, count: u32) -> Vec<Sample> {
+fn call(plan: Plan, start: Instant, next: &AtomicU32) -> Vec<Sample> {
+    let count = plan.rate * u32::try_from(plan.time.as_secs()).unwrap();
     let mut connection = None;
     let mut samples = Vec::new();
     loop {
@@ -71,30 +96,43 @@ fn call(target: SocketAddr, start: Instant, next: &AtomicU32, count: u32) -> Vec
         if number >= count {
             return samples;
         }
-        let due = Duration::from_secs(1) * number / RATE;
+        let due = Duration::from_secs(1) * number / plan.rate;
         std::thread::sleep(due.saturating_sub(start.elapsed()));
         let begun = Instant::now();
-        let good = ask(target, &mut connection);
-        if !good {
+        let end = ask(plan, &mut connection);
+        if end != End::Good {
             connection = None;
         }
-        samples.push(Sample { due, took: begun.elapsed(), good });
+        samples.push(Sample { due, took: begun.elapsed(), end });
     }
 }
 
-/// Whether a whole good answer came. One that the proxy gives with `Connection: close` is good too.
-fn ask(target: SocketAddr, connection: &mut Option<TcpStream>) -> bool {
-    let kept = connection.is_some();
-    let done = exchange(target, connection);
-    if kept && matches!(done, Err(Early::Nothing)) {
-        // An idle connection that was just closed: any client opens another one.
+fn ask(plan: Plan, connection: &mut Option<TcpStream>) -> End {
+    let is_closed = |stream: &mut TcpStream| {
+        drop(stream.set_nonblocking(true));
+        let closed = !matches!(stream.peek(&mut [0]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock);
+        drop(stream.set_nonblocking(false));
+        closed
+    };
+    if connection.as_mut().is_some_and(is_closed) {
         *connection = None;
-        return exchange(target, connection).unwrap_or(false);
     }
-    done.unwrap_or(false)
+    let kept = connection.is_some();
+    let mut done = exchange(plan.target, connection);
+    if kept && plan.lenient && matches!(done, Err(Early::Nothing)) {
+        *connection = None;
+        done = exchange(plan.target, connection);
+    }
+    match done {
+        Ok(true) => End::Good,
+        Ok(false) => End::Bad,
+        Err(Early::Refused) => End::Refused,
+        Err(Early::Nothing | Early::Middle) => End::Lost,
+    }
 }
 
 enum Early {
+    Refused,
     Nothing,
     Middle,
 }
@@ -102,7 +140,7 @@ enum Early {
 fn exchange(target: SocketAddr, connection: &mut Option<TcpStream>) -> Result<bool, Early> {
     if connection.is_none() {
         let stream =
-            TcpStream::connect_timeout(&target, PATIENCE).map_err(|_error| Early::Middle)?;
+            TcpStream::connect_timeout(&target, PATIENCE).map_err(|_error| Early::Refused)?;
         drop(stream.set_nodelay(true));
         drop(stream.set_read_timeout(Some(PATIENCE)));
         *connection = Some(stream);
@@ -141,7 +179,14 @@ impl Report {
 
     fn success(&self) -> f64 {
         let later = self.later();
-        later.iter().filter(|sample| sample.good).count() as f64 / later.len().max(1) as f64
+        let good = later.iter().filter(|sample| sample.end == End::Good).count();
+        good as f64 / later.len().max(1) as f64
+    }
+
+    /// Requests that ended in each way: good, bad, lost, refused.
+    pub(crate) fn ends(&self) -> [usize; 4] {
+        [End::Good, End::Bad, End::Lost, End::Refused]
+            .map(|end| self.samples.iter().filter(|sample| sample.end == end).count())
     }
 
     /// Whether it is as it has to be.
@@ -152,7 +197,8 @@ impl Report {
     /// A row of the table.
     pub(crate) fn row(&self, name: &str) -> String {
         let later = self.later();
-        let failed = |samples: &[Sample]| samples.iter().filter(|sample| !sample.good).count();
+        let failed =
+            |samples: &[Sample]| samples.iter().filter(|sample| sample.end != End::Good).count();
         let window: Vec<_> = self
             .samples
             .iter()

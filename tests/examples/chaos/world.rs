@@ -36,12 +36,8 @@ impl World {
     pub(crate) fn start(wrapper: &[&str], arguments: &[&str]) -> Self {
         let endpoints: Vec<_> = (0..ALL).map(Endpoint::start).collect();
         let target = ports::free();
-        let mut topology =
-            Topology::zone("a").listener(target, "chaos").service("chaos", "protocol = \"http1\"");
-        for (number, endpoint) in endpoints.iter().enumerate() {
-            let zone = if LOCAL.contains(&number) { "a" } else { "b" };
-            topology = topology.endpoint(endpoint.address, zone);
-        }
+        let known = endpoints.iter().enumerate();
+        let topology = topology(target, known.map(|(number, endpoint)| (number, endpoint.address)));
         let command = match wrapper.split_first() {
             None => Command::new(programs::proxy()),
             Some((first, rest)) => {
@@ -54,10 +50,23 @@ impl World {
         Self { proxy, target, endpoints }
     }
 
+    /// Tells the proxy which endpoints there are, each with its number.
+    pub(crate) fn tell(&self, known: impl Iterator<Item = (usize, SocketAddr)>) {
+        self.proxy.write_topology(&topology(self.target, known).text());
+    }
+
     pub(crate) fn descriptors(&self) -> usize {
         let folder = format!("/proc/{}/fd", self.proxy.process.id());
         std::fs::read_dir(folder).map_or(0, Iterator::count)
     }
+}
+
+fn topology(target: SocketAddr, known: impl Iterator<Item = (usize, SocketAddr)>) -> Topology {
+    let empty =
+        Topology::zone("a").listener(target, "chaos").service("chaos", "protocol = \"http1\"");
+    known.fold(empty, |topology, (number, address)| {
+        topology.endpoint(address, if LOCAL.contains(&number) { "a" } else { "b" })
+    })
 }
 
 impl Endpoint {

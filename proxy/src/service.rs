@@ -1,5 +1,7 @@
 //! One destination service: its balancer, its endpoints and what is counted about it. Shared by all workers.
 
+pub(crate) mod again;
+
 use crate::clock::Clock;
 use crate::discovery::{EndpointProtocol, EndpointUpdate, Place, ServiceUpdate};
 use crate::endpoint::{Counts, Endpoint, key};
@@ -7,7 +9,7 @@ use crate::latency::{Latencies, Quantiles};
 use crate::metrics::{Direction, ServiceMetrics, ZoneMetrics};
 use crate::settings::Settings;
 use arc_swap::ArcSwap;
-use balance::balancer::{Balancer, Connection, Outcome, Pick, RetryRefused, Served, Ticket};
+use balance::balancer::{Balancer, Connection, Outcome, Pick, Served, Ticket};
 use balance::config::LoadBand;
 use balance::endpoint::{EndpointKey, EndpointSpec, Locality};
 use balance::event::{Change, Event};
@@ -21,21 +23,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Decisions kept for `/debug`.
 const DECISIONS: usize = 50;
-
-/// Draws for a further attempt before it is taken that no other endpoint is left.
-const DRAWS_MAX: usize = 8;
-
-/// The most endpoints of a service that are looked through for one request: as many as take about 20 µs.
-const SPARES_OF_MAX: usize = 500;
-
-/// What a pick for a further attempt has to know.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Again<'a> {
-    /// The endpoint that failed last.
-    pub(crate) failed: Served,
-    /// Endpoints that are not to be asked again.
-    pub(crate) refused: &'a [EndpointKey],
-}
 
 /// One destination service.
 #[derive(Debug)]
@@ -182,39 +169,6 @@ impl Service {
     /// See [`Balancer::pick_connection`].
     pub(crate) fn pick_connection(&self, now: Timestamp) -> Option<Pick> {
         self.balancer.lock().pick_connection(now)
-    }
-
-    /// Picks for a further attempt; see [`Balancer::pick_retry`]. Never an endpoint that refused before.
-    pub(crate) fn pick_again(
-        &self,
-        again: Again<'_>,
-        now: Timestamp,
-    ) -> Result<Pick, RetryRefused> {
-        let mut balancer = self.balancer.lock();
-        for _ in 0..DRAWS_MAX {
-            let pick = balancer.pick_retry(again.failed, now)?;
-            if !again.refused.contains(&pick.endpoint) {
-                return Ok(pick);
-            }
-            balancer.cancelled(pick.ticket, now);
-        }
-        Err(RetryRefused::NoOther)
-    }
-
-    /// Where a request may still go of which nothing was sent, when the balancer allows no retry: serving endpoints first, local
-    /// before remote, the least busy before others. Past the balancer, which learns nothing of it: that is for the moments in
-    /// which half of the endpoints are gone. Nothing for services that are too large to be looked through.
-    pub(crate) fn spares(&self, now: Timestamp) -> Vec<(EndpointKey, Locality)> {
-        let state = self.state.load();
-        if state.endpoints.len() > SPARES_OF_MAX {
-            return Vec::new();
-        }
-        let may_cross = state.settings.config.remote_share_max >= 1.0;
-        let mut seen = self.balancer.lock().snapshot(now).endpoints;
-        seen.retain(|seen| may_cross || seen.locality == Locality::Local);
-        let is_remote = |seen: &EndpointSnapshot| seen.locality == Locality::Remote;
-        seen.sort_by_key(|seen| (seen.state, is_remote(seen), seen.tier, seen.outstanding));
-        seen.iter().map(|seen| (seen.key, seen.locality)).collect()
     }
 
     /// See [`Balancer::answered`].

@@ -4,7 +4,7 @@
 use crate::metrics::{Class, Open, Protocol};
 use crate::outbound::body::request::Upload;
 use crate::outbound::classify::Origin;
-use crate::service::Again;
+use crate::service::again::Again;
 use crate::worker::local::{LocalEndpoint, LocalService};
 use balance::balancer::{Outcome, Pick, RetryRefused, Served, Ticket};
 use balance::endpoint::Locality;

@@ -12,7 +12,7 @@ use crate::outbound::attempt::{Attempted, Ended};
 use crate::outbound::body::request::{RequestBody, Upload};
 use crate::outbound::classify::{Origin, Reached};
 use crate::outbound::record::Exchange;
-use crate::service::Again;
+use crate::service::again::Again;
 use crate::settings::{Retry, Settings};
 use crate::worker::local::LocalEndpoint;
 use api::policy::{RetryMethods, Timeout};

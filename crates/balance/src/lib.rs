@@ -25,6 +25,7 @@ pub mod reason;
 pub mod snapshot;
 pub mod time;
 
+mod alarm;
 mod baseline;
 mod breaker;
 mod extent;

@@ -1,10 +1,11 @@
 //! The load valve: spills queueing, not noise.
 
+use crate::alarm::{Alarm, Pile, Watch};
 use crate::baseline::{Baseline, Load};
 use crate::failure_cap::SHARE_MIN;
 use crate::group::Reading;
 use crate::hold::Hold;
-use crate::number::{rise, sqrt};
+use crate::number::rise;
 use crate::reason::Reason;
 
 /// Above this failure cap the valve may drop: below, failures already decide.
@@ -21,6 +22,9 @@ pub(crate) struct Valve {
     pub(crate) cause: Reason,
     /// The share was 1 at least once.
     pub(crate) warm: bool,
+    pub(crate) watch: Watch,
+    /// The last drop was on suspicion, and may prove to be for nothing.
+    pub(crate) alarm: Option<Alarm>,
 }
 
 /// What moves the valve at a tick.
@@ -56,6 +60,8 @@ impl Valve {
             proven: false,
             cause: Reason::Warmup,
             warm: false,
+            watch: Watch::new(),
+            alarm: None,
         }
     }
 
@@ -100,24 +106,37 @@ impl Valve {
             self.share = rise(self.share);
         }
         self.warm |= self.share >= 1.0;
+        // What it could give back is there already.
+        self.alarm = self.alarm.filter(|alarm| self.share < alarm.share);
         moved
     }
 
     /// Requests pile up and none is answered: acts seconds before the first slow answer returns. True when it dropped.
-    pub(crate) fn surge(&mut self, baseline: &Baseline, pile: Pile, now: f64) -> bool {
-        let Some(latency) = baseline.latency else { return false };
-        let usual = pile.rate * latency;
-        let limit = 3.0 * (usual + sqrt(usual * baseline.second_moment)) + 8.0;
-        let piled = f64::from(pile.outstanding) > limit && now - pile.oldest > 3.0 * latency;
-        if !piled
-            || self.share <= 0.3
-            || pile.failure_cap <= CAP_MIN
+    pub(crate) fn surge(
+        &mut self,
+        baseline: &Baseline,
+        pile: &Pile,
+        failure_cap: f64,
+        now: f64,
+    ) -> bool {
+        if self.share <= 0.3
+            || failure_cap <= CAP_MIN
+            || !self.watch.is_surge(baseline, pile, now)
             || !self.settled(baseline.settle(), now)
         {
             return false;
         }
+        let before = self.share;
         self.drop_by(0.6, Reason::Surge, now);
+        self.alarm = self.watch.is_silent(pile.rate, now).then(|| Alarm::new(before, pile.rate));
         true
+    }
+
+    /// The drop was for nothing.
+    pub(crate) fn acquit(&mut self) {
+        if let Some(alarm) = self.alarm.take() {
+            self.share = self.share.max(alarm.share);
+        }
     }
 
     /// A zone that had no endpoint available starts at its fair share.
@@ -126,24 +145,16 @@ impl Valve {
         if share < self.share {
             self.share = share;
             self.cause = Reason::Warmup;
+            self.alarm = None;
         }
     }
 
     fn drop_by(&mut self, part: f64, cause: Reason, now: f64) {
+        self.alarm = None;
         self.share = (self.share * (1.0 - part)).max(SHARE_MIN);
         self.last_drop = now;
         self.cause = cause;
     }
-}
-
-/// What waits on the local side.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pile {
-    pub(crate) outstanding: u32,
-    pub(crate) rate: f64,
-    /// When the oldest of them was dispatched.
-    pub(crate) oldest: f64,
-    pub(crate) failure_cap: f64,
 }
 
 #[cfg(test)]
@@ -204,13 +215,39 @@ mod tests {
         assert!(valve.share > 0.6 && hold.holds(11.0));
     }
 
+    fn surged(valve: &mut Valve, now: f64) -> bool {
+        let pile = Pile { outstanding: 100, rate: 100.0, oldest: now - 1.0 };
+        valve.surge(&known(), &pile, 1.0, now)
+    }
+
     #[test]
-    fn a_pile_of_old_requests_is_a_surge_and_a_young_one_is_not() {
-        let pile = |oldest| Pile { outstanding: 200, rate: 100.0, oldest, failure_cap: 1.0 };
+    fn a_pile_drops_it_once_in_a_settling_time() {
         let mut valve = Valve { share: 1.0, ..Valve::new() };
-        assert!(!valve.surge(&known(), pile(9.9), 10.0));
-        assert!(valve.surge(&known(), pile(9.8), 10.0));
+        assert!(surged(&mut valve, 10.0));
         assert!((valve.share - 0.4).abs() < 1e-12);
-        assert!(!valve.surge(&known(), pile(9.0), 11.0), "one drop in a settling time");
+        assert!(!surged(&mut valve, 11.0));
+    }
+
+    #[test]
+    fn a_false_alarm_gives_the_share_back() {
+        let mut valve = Valve { share: 0.9, ..Valve::new() };
+        valve.watch.answered(&known(), 100.0, 9.0);
+        assert!(surged(&mut valve, 10.0));
+        valve.acquit();
+        assert!((valve.share - 0.9).abs() < 1e-12 && valve.alarm.is_none());
+    }
+
+    #[test]
+    fn there_is_no_doubt_where_answers_come_or_load_is_found_high() {
+        let (baseline, mut hold) = (known(), Hold::new());
+        let mut valve = Valve { share: 1.0, ..Valve::new() };
+        valve.watch.answered(&known(), 100.0, 9.95);
+        assert!(surged(&mut valve, 10.0));
+        assert!(valve.alarm.is_none(), "answers come");
+        valve.share = 1.0;
+        assert!(surged(&mut valve, 13.0));
+        assert!(valve.alarm.is_some(), "none for three seconds");
+        valve.tick(&inputs(&baseline, 2.2, 2.1), &mut hold, 16.0);
+        assert!(valve.alarm.is_none(), "load");
     }
 }

@@ -65,6 +65,10 @@ struct History {
     bodies: VecDeque<(u64, Served, usize, u32, bool)>,
     latency: f64,
     rate: f64,
+    /// Endpoints below this key stand still until then.
+    still: (u64, u64),
+    /// The caller stands still until then.
+    caller_still: u64,
 }
 
 impl History {
@@ -81,6 +85,8 @@ impl History {
             bodies: VecDeque::new(),
             latency: 0.0,
             rate: 0.0,
+            still: (0, 0),
+            caller_still: 0,
         };
         history.latency = history.one_of(&[0.005, 0.02, 0.1, 0.4]);
         history.rate = history.one_of(&[1.0, 5.0, 15.0, 30.0]);
@@ -110,7 +116,8 @@ impl History {
             let tick = self.balancer.next_tick().as_nanos();
             let end = self.flights.keys().next().map_or(u64::MAX, |(end, _)| *end);
             let body = self.bodies.front().map_or(u64::MAX, |(end, ..)| *end);
-            self.nanos = tick.min(end).min(body).min(next_change).min(next_request);
+            let request = next_request.max(self.caller_still);
+            self.nanos = tick.min(end).min(body).min(next_change).min(request);
             if self.nanos == tick {
                 self.tick();
             } else if self.nanos == end {
@@ -131,6 +138,7 @@ impl History {
     fn request(&mut self) {
         let now = self.now();
         self.model.age(self.seconds());
+        let doubts_remote = self.model.doubts_remote(self.seconds());
         let Some(pick) = self.balancer.pick(now) else {
             assert!(self.model.members.is_empty(), "nothing picked though endpoints are present");
             return;
@@ -143,6 +151,8 @@ impl History {
         assert_eq!(member.local, pick.locality == Locality::Local);
         assert_eq!(pick.reason == Reason::Panic, !any && !trial);
         assert!(!is_open || trial || !any, "an ejected endpoint without need");
+        let stays = pick.locality == Locality::Local;
+        assert!(stays || trial || !doubts_remote, "crossed though no other zone answers");
         let active = self.balancer.snapshot(now).endpoints;
         let entry = active.iter().find(|entry| entry.key == pick.endpoint).expect("known");
         // a surge at this very request can only have let more take part
@@ -170,7 +180,8 @@ impl History {
         }
         let body_fails = end == End::Ok && self.unit() < weather.body_failures;
         let flight = Flight { ticket, number, key, end, body_fails, trial, first };
-        self.flights.insert((self.nanos + nanos(latency) + 1, number), flight);
+        let answer = self.put_off(key, self.nanos + nanos(latency) + 1);
+        self.flights.insert((answer, number), flight);
         self.check_light();
     }
 
@@ -233,9 +244,31 @@ impl History {
         self.check_numbers();
     }
 
+    /// When an endpoint answers that may stand still.
+    fn put_off(&mut self, key: EndpointKey, answer: u64) -> u64 {
+        let (below, until) = self.still;
+        let hurry = nanos(self.unit() * 0.02);
+        if key.0 < below && answer < until { until + hurry } else { answer }
+    }
+
+    /// The caller, the local endpoints or all of them stand still for a while.
+    fn stand_still(&mut self) {
+        let until = self.nanos + 1_000_000 * (200 + self.below(1_500));
+        let below = self.one_of(&[0, 100, 1_000]);
+        if below == 0 {
+            self.caller_still = until;
+            return;
+        }
+        self.still = (below, until);
+        for ((answer, number), flight) in std::mem::take(&mut self.flights) {
+            let answer = self.put_off(flight.key, answer);
+            self.flights.insert((answer, number), flight);
+        }
+    }
+
     /// The weather or the set of endpoints changes.
     fn change(&mut self) {
-        match self.below(6) {
+        match self.below(8) {
             0 | 1 => {
                 let zone = self.one_of(&[0_usize, 0, 1, 2]);
                 self.weather[zone] = Weather {
@@ -265,6 +298,7 @@ impl History {
                 self.absent.extend::<Vec<EndpointSpec>>(lost);
                 self.update();
             }
+            5 | 6 => self.stand_still(),
             _ => {
                 self.present.extend(self.absent.pop());
                 self.update();

@@ -229,7 +229,9 @@ fn list() -> Result<bool> {
          bases: {}\n\n\
          faults: steady ff sf hang slowN partP heavyz gslow18 gpart20 app5 gover two.ff uneven burst stepdown\n\
          \x20       scalein.0of4 scalein.1of4 trickle stream50 lpoll50; one. half. rem. before ff sf hang slowN partP: first server,\n\
-         \x20       first two, zone 1; .cancel at the end: callers give up by themselves; .1h: an hour; random.SEED.INDEX\n\n\
+         \x20       first two, zone 1; .cancel at the end: callers give up by themselves; .1h: an hour; random.SEED.INDEX\n\
+         \x20       .still40 .stuck40 .jerky40: all processes at once, all servers at once, each process at a time of its own\n\
+         \x20       stand still for 0.4 s once in ten seconds\n\n\
          checked: {}\n",
         bases.join(" "),
         scenarios.join(" ")

@@ -14,6 +14,8 @@ pub struct Measured {
     pub ok30: f64,
     /// The same in the whole fault.
     pub ok: f64,
+    /// Success of the callers in the other zones in the whole fault.
+    pub ok_others: f64,
     /// Cross-zone share of all requests from 20 s to the fault, in per cent.
     pub xs: f64,
     /// The same in the fault.
@@ -73,6 +75,10 @@ pub struct Second {
     pub attempts_all: u32,
     /// Those that crossed.
     pub crossed_all: u32,
+    /// Requests of the other zones.
+    pub requests_others: u32,
+    /// Those that succeeded.
+    pub succeeded_others: u32,
 }
 
 /// A look into the balancers of zone 0: means.
@@ -138,9 +144,9 @@ impl Recorder {
     /// A request arrived.
     pub fn arrived(&mut self, at: Nanos, zone: u8) {
         self.totals.arrived += 1;
-        if zone == 0 {
-            self.second(at).requests += 1;
-        }
+        let second = self.second(at);
+        second.requests += u32::from(zone == 0);
+        second.requests_others += u32::from(zone != 0);
     }
 
     /// An attempt of a request that arrived at `at` was sent.
@@ -162,12 +168,12 @@ impl Recorder {
             End::Failed => self.totals.failed += 1,
             End::Cancelled => self.totals.cancelled += 1,
         }
+        let succeeded = u32::from(end == End::Succeeded);
         if zone != 0 {
+            self.second(at).succeeded_others += succeeded;
             return;
         }
-        if end == End::Succeeded {
-            self.second(at).succeeded += 1;
-        }
+        self.second(at).succeeded += succeeded;
         if (self.fault.0..self.fault.1).contains(&seconds(at)) {
             self.latencies.saturating_record((now - at) / 1000);
         }
@@ -190,6 +196,7 @@ impl Recorder {
             ok5: success(first(5)),
             ok30: success(first(30)),
             ok: success(fault),
+            ok_others: percent(fault.iter().map(|s| (s.succeeded_others, s.requests_others))),
             xs: crossing(steady),
             xf: crossing(fault),
             xr: crossing(after),

@@ -42,11 +42,12 @@ fn text(findings: &Findings) -> String {
         "\nMade by `{command}`.\n\n\
          ### What must hold\n\n{}. The columns give the lowest, the mean and the highest of the seeds; every single one must \
          keep the bound. `ok5`, `ok30`, `ok`: success of the callers in the troubled zone in the first 5 s, the first 30 s and \
-         the whole fault, in per cent; `xs`, `xf`: share of all requests that leave their zone before and in the fault, in per \
-         cent; `p50`, `p99`: latency in ms, failures and timeouts included; `std`: standard deviation of the crossing share from \
+         the whole fault, in per cent; `others`: the same of all other callers in the whole fault; `xs`, `xf`: share of all \
+         requests that leave their zone before and in the fault, in per cent; `p50`, `p99`: latency in ms, failures and timeouts included; `std`: standard deviation of the crossing share from \
          second to second, in points; `t95`: seconds to 95 % success; `back`: seconds from the end of the fault to at most 1 % \
          crossing; `drift`: largest deviation of the learnt latency from its mean, in per cent. `/strict`, `-strict`: ratio to, \
-         difference from a balancer that never leaves its zone. \n\n{}\n\
+         difference from a balancer that never leaves its zone. Row 17: once in ten seconds all processes (`still`), or all \
+         servers only (`stuck`), stand still for 0.25 or 0.4 s. \n\n{}\n\
          ### Beside its peers\n\nModels of their published rules, not the products. Success of the callers in the troubled zone / \
          crossing of all requests, in the fault, in per cent, mean of the seeds. {}.\n\n{}\n\
          ### Scenarios that no one chose\n\n{}\n\nThe {RANDOM_ROWS} greatest losses:\n\n{}\n\

@@ -1,6 +1,8 @@
 //! Scenarios: a base (how large, how busy), a fault, and when what happens. Named `fault.base`, as `ff.c30`.
 
 use crate::fault::{self, Effect, Episode};
+use crate::time::nanos;
+use crate::world::standstill::{Standstill, Whom};
 
 /// The distribution of service times.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,6 +70,8 @@ pub struct Scenario {
     pub episodes: Vec<Episode>,
     /// Long-lived requests.
     pub extra: Extra,
+    /// Processes stand still now and then.
+    pub standstill: Option<Standstill>,
     /// Seconds a caller waits for an answer.
     pub timeout: f64,
     /// Whether giving up is a cancel by the caller, not a failure that the proxy reports.
@@ -124,17 +128,19 @@ const SPAN_LLM: ((f64, f64), f64) = ((250.0, 450.0), 700.0);
 const SPAN_HOUR: ((f64, f64), f64) = ((60.0, 3600.0), 3600.0);
 
 impl Scenario {
-    /// The scenario of this name: a base (`c30` unless named), a fault (none unless named), and `cancel` or `1h`, separated
-    /// by dots.
+    /// The scenario of this name: a base (`c30` unless named), a fault (none unless named), and `cancel`, `1h` or a
+    /// standstill, separated by dots.
     pub fn named(name: &str) -> Option<Self> {
         let mut base = None;
         let mut cancel = false;
         let mut hour = false;
+        let mut standstill = None;
         let mut fault = Vec::new();
         for part in name.split('.') {
             match part {
                 "cancel" => cancel = true,
                 "1h" => hour = true,
+                _ if standstill_named(part).is_some() => standstill = standstill_named(part),
                 _ if base.is_none() && base_named(part).is_some() => base = base_named(part),
                 _ => fault.push(part),
             }
@@ -156,7 +162,12 @@ impl Scenario {
             _ => Extra::None,
         };
         let episodes = fault::effects(&fault, span, end)?;
-        Some(Self { extra, cancel, ..Self::of(name.to_owned(), base, episodes, (span, end)) })
+        Some(Self {
+            extra,
+            standstill,
+            cancel,
+            ..Self::of(name.to_owned(), base, episodes, (span, end))
+        })
     }
 
     /// A scenario without long-lived requests, whose callers report timeouts.
@@ -168,7 +179,17 @@ impl Scenario {
     ) -> Self {
         let timeout =
             if base.name == "llm" { 180.0 } else { (20.0 * base.service.mean).clamp(1.0, 20.0) };
-        Self { name, base, episodes, extra: Extra::None, timeout, cancel: false, fault, end }
+        Self {
+            name,
+            base,
+            episodes,
+            extra: Extra::None,
+            standstill: None,
+            timeout,
+            cancel: false,
+            fault,
+            end,
+        }
     }
 
     /// Requests a second of one caller when nothing happens.
@@ -199,6 +220,15 @@ impl Scenario {
     pub fn scales(&self) -> bool {
         self.episodes.iter().any(|e| matches!(e.effect, Effect::Down(_)))
     }
+}
+
+/// The standstill of this name: `still40` is all processes at once for 0.4 s, `stuck40` all servers at once, `jerky40`
+/// each process at a time of its own.
+fn standstill_named(name: &str) -> Option<Standstill> {
+    let whoms = [("still", Whom::World), ("stuck", Whom::Servers), ("jerky", Whom::Each)];
+    let (whom, hundredths) =
+        whoms.into_iter().find_map(|(word, whom)| Some((whom, name.strip_prefix(word)?)))?;
+    Some(Standstill { whom, length: nanos(hundredths.parse::<f64>().ok()? / 100.0) })
 }
 
 /// The base of this name.

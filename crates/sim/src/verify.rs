@@ -252,6 +252,7 @@ fn metric(name: &str) -> Option<Metric> {
         "ok5" => |m| m.ok5,
         "ok30" => |m| m.ok30,
         "ok" => |m| m.ok,
+        "others" => |m| m.ok_others,
         "xs" => |m| m.xs,
         "xf" => |m| m.xf,
         "xr" => |m| m.xr,

@@ -18,6 +18,7 @@ use crate::world::event::{EventQueue, RequestId, What};
 use crate::world::network::{DISCOVERY, Network, REFUSAL};
 use crate::world::requests::{Kind, Request, Requests};
 use crate::world::server::{Acceptance, Server, Work};
+use crate::world::standstill::Process;
 
 pub mod caller;
 pub mod chance;
@@ -25,6 +26,7 @@ pub mod event;
 pub mod network;
 pub mod requests;
 pub mod server;
+pub mod standstill;
 
 /// What is run.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +47,9 @@ impl Run<'_> {
         let mut world = World::new(self);
         while let Some((at, what)) = world.events.pop() {
             world.now = at;
-            world.happen(what);
+            if !world.put_off(what) {
+                world.happen(what);
+            }
         }
         world.recorder.measured()
     }
@@ -144,6 +148,7 @@ impl<'a> World<'a> {
     fn happen(&mut self, what: What) {
         match what {
             What::Arrival(caller) => self.arrival(caller),
+            What::Backlog(caller) => self.backlog(caller),
             What::Extra(caller) => self.extra(caller),
             What::Delivery(request) => self.delivery(request),
             What::Done { server, request } => self.done(server, request),
@@ -160,6 +165,32 @@ impl<'a> World<'a> {
         self.now < nanos(self.run.scenario.end)
     }
 
+    /// Plans anew what would happen to a process that stands still.
+    fn put_off(&mut self, what: What) -> bool {
+        let process = match what {
+            What::Tick(caller) | What::Backlog(caller) => Some(Process::Caller(caller)),
+            What::Delivery(id) => self.requests.find(id).map(|r| Process::Server(r.sent.server)),
+            What::Reply(id) | What::Timeout(id) => {
+                self.requests.find(id).map(|request| Process::Caller(request.caller))
+            }
+            // Requests come all the same, and a server's end of work knows of its standstills.
+            What::Arrival(_)
+            | What::Extra(_)
+            | What::Done { .. }
+            | What::Change(_)
+            | What::Sample => None,
+        };
+        let Some(at) = process.and_then(|process| self.still_until(process)) else { return false };
+        self.events.plan(at, what);
+        true
+    }
+
+    /// When a process goes on that stands still now.
+    fn still_until(&self, process: Process) -> Option<Nanos> {
+        let standstill = self.run.scenario.standstill?;
+        standstill.until(process, (self.run.seed, self.now))
+    }
+
     fn arrival(&mut self, index: u16) {
         if !self.open() {
             return;
@@ -167,7 +198,16 @@ impl<'a> World<'a> {
         let caller = &mut self.callers[usize::from(index)];
         self.events.plan(self.now + caller.gap(), What::Arrival(index));
         if caller.arrives(self.run.scenario.rate_factor(caller.zone, seconds(self.now))) {
-            self.request(index, Kind::Plain);
+            match self.still_until(Process::Caller(index)) {
+                Some(at) => self.events.plan(at, What::Backlog(index)),
+                None => self.request(index, Kind::Plain),
+            }
+        }
+    }
+
+    fn backlog(&mut self, caller: u16) {
+        if self.open() {
+            self.request(caller, Kind::Plain);
         }
     }
 
@@ -232,7 +272,11 @@ impl<'a> World<'a> {
         if let Some(request) = self.requests.find(request) {
             request.fails = work.fails;
         }
-        self.events.plan(self.now + work.length, What::Done { server, request });
+        let at = match self.run.scenario.standstill {
+            Some(still) => still.finish(server, (self.run.seed, self.now), work.length),
+            None => self.now + work.length,
+        };
+        self.events.plan(at, What::Done { server, request });
     }
 
     fn done(&mut self, server: u16, id: RequestId) {

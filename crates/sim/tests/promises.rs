@@ -33,6 +33,12 @@ fn a_healthy_cluster_stays_local() {
 }
 
 #[test]
+fn a_machine_that_stands_still_for_a_moment_stays_local() {
+    check("steady.still40.demo");
+    check("steady.stuck40.demo");
+}
+
+#[test]
 fn an_overloaded_zone_spills_what_it_cannot_serve() {
     check("heavyz.c3");
 }

@@ -35,9 +35,15 @@ fn the_same_seed_gives_the_same_run() {
 
 #[test]
 fn every_request_ends_exactly_once() {
-    for scenario in
-        ["hang.demo", "hang.demo.cancel", "trickle.demo", "stream50.demo", "lpoll50.demo"]
-    {
+    for scenario in [
+        "hang.demo",
+        "hang.demo.cancel",
+        "trickle.demo",
+        "stream50.demo",
+        "lpoll50.demo",
+        "hang.still40.demo",
+        "steady.jerky40.demo",
+    ] {
         for policy in POLICIES {
             let totals = measured(scenario, policy, 3).totals;
             let ended = totals.succeeded + totals.failed + totals.cancelled;

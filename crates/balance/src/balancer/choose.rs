@@ -1,13 +1,13 @@
 //! Which endpoint takes the request.
 
 use super::{Balancer, Pick, Served, Ticket};
+use crate::alarm::Pile;
 use crate::config::{Algorithm, LoadBand, Mode};
 use crate::endpoint::Locality;
 use crate::event::Change;
 use crate::plan::Plan;
 use crate::reason::Reason;
 use crate::slots::Slot;
-use crate::valve::Pile;
 
 /// A probe that is due but may not be sent, by tier or spill budget, is looked at again after so many seconds.
 const BLOCKED_PAUSE: f64 = 0.01;
@@ -108,6 +108,8 @@ impl Balancer {
         }
         let request = self.requests.add(slot, locality, now, trial);
         if locality == Locality::Local {
+            let waiting = (self.local.rate(), self.local.counted);
+            self.valve.watch.dispatched(&self.baseline, waiting, now);
             self.watch_pile(now);
         }
         Pick { endpoint: key, locality, reason, would, ticket: Ticket { request } }
@@ -126,13 +128,8 @@ impl Balancer {
             return;
         }
         let Some(oldest) = self.requests.oldest(Locality::Local) else { return };
-        let pile = Pile {
-            outstanding: self.local.counted,
-            rate: self.local.rate(),
-            oldest,
-            failure_cap: self.failure_cap.share,
-        };
-        if self.valve.surge(&self.baseline, pile, now) {
+        let pile = Pile { outstanding: self.local.counted, rate: self.local.rate(), oldest };
+        if self.valve.surge(&self.baseline, &pile, self.failure_cap.share, now) {
             self.local.forget_fresh();
             self.refresh(now);
         }
@@ -200,11 +197,17 @@ impl Balancer {
 
     /// One of the two independent draws: the comparison of costs can move traffic between zones within milliseconds.
     fn drawn_side(&mut self) -> From {
-        let local = if self.share >= 1.0 { true } else { self.random.unit() < self.share };
+        let local = self.share >= 1.0 || self.random.unit() < self.share || self.doubts_remote();
         match (local, self.pool.local.is_empty(), self.pool.reach == 0) {
             (true, false, _) | (false, false, true) => From::Local,
             (_, true, _) | (false, _, false) => From::Active,
         }
+    }
+
+    /// An alarm is on that other zones may share.
+    fn doubts_remote(&self) -> bool {
+        let waiting = self.remote.counted;
+        self.valve.alarm.is_some_and(|alarm| alarm.doubts_remote(waiting, &self.baseline))
     }
 
     fn reason_of(&self, from: From, slot: Slot) -> Reason {

@@ -150,11 +150,26 @@ impl Balancer {
         let fresh = request.dispatched > self.valve.last_drop;
         self.side(request.side).succeeded(counted_latency, fresh, now, window);
         if request.side == Locality::Local {
+            self.valve.watch.answered(&self.baseline, self.local.rate(), now);
             self.baseline.answered(latency);
         }
         let endpoint = &mut self.slots[request.slot];
         endpoint.succeeded(latency, now);
         self.reassure(request, now);
+        if self.valve.alarm.is_some() {
+            self.reconsider(request.side, latency, now);
+        }
+    }
+
+    /// A good answer while there is an alarm: it may prove false.
+    fn reconsider(&mut self, side: Locality, latency: f64, now: f64) {
+        let Some(alarm) = &mut self.valve.alarm else { return };
+        if side == Locality::Remote {
+            alarm.remote_answered(latency, &self.baseline);
+        } else if alarm.answered(&self.baseline, now) && self.failure_cap.share >= 1.0 {
+            self.valve.acquit();
+            self.refresh(now);
+        }
     }
 
     /// Tells the breaker of a success.

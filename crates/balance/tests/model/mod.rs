@@ -153,6 +153,11 @@ impl Model {
         }
     }
 
+    /// Local endpoints that are available are taken before remote ones.
+    pub(crate) fn doubts_remote(&self, now: f64) -> bool {
+        self.available(true) > 0 && self.valve.doubts_remote(self.sums(false, now).counted)
+    }
+
     /// There are endpoints, and no local one is available.
     fn is_shut_out(&self) -> bool {
         self.started && !self.members.is_empty() && self.available(true) == 0
@@ -161,7 +166,7 @@ impl Model {
     fn after_membership(&mut self, was_shut_out: bool) {
         let (local, remote) = (self.available(true) as f64, self.available(false) as f64);
         if was_shut_out && local > 0.0 && remote > 0.0 {
-            self.valve.share = self.valve.share.min((local / (local + remote)).max(0.01));
+            self.valve.start_at((local / (local + remote)).max(0.01));
         }
     }
 
@@ -201,9 +206,12 @@ impl Model {
             heard: false,
         });
         self.valve.first.get_or_insert(now);
-        if local && self.available(false) > 0 {
+        if local {
             let sums = self.sums(true, now);
-            self.valve.feel_surge(&sums, now);
+            self.valve.on_departure(&sums, now);
+            if self.available(false) > 0 {
+                self.valve.feel_surge(&sums, now);
+            }
         }
         self.history.len() - 1
     }
@@ -230,19 +238,7 @@ impl Model {
         match (end, trial) {
             (End::Cancelled, true) => member.breaker.trial_cancelled(now),
             (End::Cancelled, false) => {}
-            (End::Ok, true) => {
-                if local {
-                    self.valve.on_latency(waited);
-                }
-                self.good_trials += 1;
-                self.on_good_trial(key, now);
-            }
-            (End::Ok, false) => {
-                member.breaker.ok();
-                if local {
-                    self.valve.on_latency(waited);
-                }
-            }
+            (End::Ok, _) => self.on_success(key, local, trial, (waited, now)),
             (End::Failed, _) => self.on_failure(key, local, trial, now),
         }
     }
@@ -273,6 +269,27 @@ impl Model {
 
     pub(crate) fn run(&self, key: EndpointKey) -> u32 {
         self.members.get(&key).map_or(0, |member| member.breaker.run())
+    }
+
+    fn on_success(
+        &mut self,
+        key: EndpointKey,
+        local: bool,
+        trial: bool,
+        (waited, now): (f64, f64),
+    ) {
+        if local {
+            let sums = self.sums(true, now);
+            self.valve.on_answer(&sums, now);
+            self.valve.on_latency(waited);
+        }
+        if trial {
+            self.good_trials += 1;
+            self.on_good_trial(key, now);
+        } else if let Some(member) = self.members.get_mut(&key) {
+            member.breaker.ok();
+        }
+        self.valve.reconsider(local, waited);
     }
 
     fn on_good_trial(&mut self, key: EndpointKey, now: f64) {

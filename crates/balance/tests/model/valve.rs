@@ -23,6 +23,20 @@ pub(crate) struct Valve {
     hold_failure: f64,
     local_failure: f64,
     last_tick: f64,
+    /// When local requests left and when good local answers came.
+    departures: Vec<f64>,
+    answers: Vec<f64>,
+    rush_until: f64,
+    alarm: Option<Alarm>,
+}
+
+/// An alarm: when it was, what the share and the rate were before, whether a remote endpoint answered in time since.
+#[derive(Clone, Debug)]
+struct Alarm {
+    at: f64,
+    share: f64,
+    rate: f64,
+    remote_answers: bool,
 }
 
 fn rise(share: f64) -> f64 {
@@ -46,6 +60,10 @@ impl Valve {
             hold_failure: 0.0,
             local_failure: 0.0,
             last_tick: 0.0,
+            departures: Vec::new(),
+            answers: Vec::new(),
+            rush_until: f64::NEG_INFINITY,
+            alarm: None,
         }
     }
 
@@ -71,6 +89,15 @@ impl Valve {
     fn drop(&mut self, part: f64, now: f64) {
         self.share = (self.share * (1.0 - part)).max(0.01);
         self.last_drop = now;
+        self.alarm = None;
+    }
+
+    /// The zone came back: it starts at its fair share.
+    pub(crate) fn start_at(&mut self, share: f64) {
+        if share < self.share {
+            self.share = share;
+            self.alarm = None;
+        }
     }
 
     pub(crate) fn on_latency(&mut self, latency: f64) {
@@ -88,14 +115,82 @@ impl Valve {
         (load, load - 2.5 * deviation, load - 0.5 * deviation)
     }
 
+    /// More waiting requests are a pile.
+    fn pile_limit(&self, local: &Sums) -> f64 {
+        let usual = local.rate * self.baseline.unwrap_or(0.0);
+        3.0 * (usual + (usual * self.spread).sqrt()) + 8.0
+    }
+
+    fn rush(&mut self, pause: f64, now: f64) {
+        self.rush_until = now + pause.min(8.0 * self.baseline.unwrap_or(0.0));
+    }
+
+    /// A local request left.
+    pub(crate) fn on_departure(&mut self, local: &Sums, now: f64) {
+        if let Some(before) = self.departures.last() {
+            let pause = now - before;
+            let others = f64::from(local.counted) - 1.0;
+            if pause * local.rate > 8.0 && others <= self.pile_limit(local) {
+                self.rush(pause, now);
+            }
+        }
+        self.departures.push(now);
+    }
+
+    /// A good local answer came, and taught what it teaches of latency.
+    pub(crate) fn on_answer(&mut self, local: &Sums, now: f64) {
+        if let Some(before) = self.answers.last() {
+            let pause = now - before;
+            if pause * local.rate > 8.0 && pause > 3.0 * self.baseline.unwrap_or(0.0) {
+                self.rush(pause, now);
+            }
+        }
+        self.answers.push(now);
+    }
+
     pub(crate) fn feel_surge(&mut self, local: &Sums, now: f64) {
         let (Some(baseline), Some(oldest)) = (self.baseline, local.oldest) else { return };
-        let usual = local.rate * baseline;
-        let limit = 3.0 * (usual + (usual * self.spread).sqrt()) + 8.0;
-        let piled = f64::from(local.counted) > limit && now - oldest > 3.0 * baseline;
+        let (waiting, usual) = (f64::from(local.counted), local.rate * baseline);
+        let piled = waiting > self.pile_limit(local)
+            && now - oldest > 3.0 * baseline
+            && 2.0 * local.rate * (now - oldest) >= waiting - usual
+            && now >= self.rush_until;
         if piled && self.share > 0.3 && self.cap > 0.95 && self.settled(now) && !self.held(now) {
+            let (share, rate) = (self.share, local.rate);
             self.drop(0.6, now);
+            let silence = self.answers.last().map_or(f64::NEG_INFINITY, |last| now - last);
+            if silence * rate > 8.0 {
+                self.alarm = Some(Alarm { at: now, share, rate, remote_answers: false });
+            }
         }
+    }
+
+    /// A good answer may prove that an alarm was false.
+    pub(crate) fn reconsider(&mut self, local: bool, latency: f64) {
+        let Some(alarm) = &mut self.alarm else { return };
+        let baseline = self.baseline.unwrap_or(0.0);
+        if !local {
+            alarm.remote_answers |= latency < 3.0 * baseline;
+            return;
+        }
+        // the greatest surplus of answers over requests that ends now
+        let since: Vec<f64> = self.answers.iter().copied().filter(|at| *at >= alarm.at).collect();
+        let now = since.last().copied().unwrap_or(alarm.at);
+        let surplus = (0..since.len())
+            .map(|from| (since.len() - from) as f64 - (now - since[from]) * alarm.rate)
+            .fold(0.0, f64::max);
+        if surplus > 8.0 + (alarm.rate * baseline).sqrt() && self.cap >= 1.0 {
+            self.share = self.share.max(alarm.share);
+            self.alarm = None;
+        }
+    }
+
+    /// Whether remote endpoints, where so many requests wait, may be as silent as the local ones.
+    pub(crate) fn doubts_remote(&self, waiting: u32) -> bool {
+        self.alarm.as_ref().is_some_and(|alarm| {
+            let usual = alarm.rate * self.baseline.unwrap_or(0.0);
+            !alarm.remote_answers && f64::from(waiting) > 1.0 + usual
+        })
     }
 
     /// The cap that the evidence allows.
@@ -216,6 +311,9 @@ impl Valve {
             }
         } else if (doubted < LOW || normal || held) && (settled || held) {
             self.share = rise(self.share);
+        }
+        if self.alarm.as_ref().is_some_and(|alarm| self.share >= alarm.share) {
+            self.alarm = None;
         }
     }
 }

@@ -46,4 +46,11 @@ pub(super) const ROWS: &[(&str, &str, &str)] = &[
     ("15", "hang.c3.cancel", "ok5>=90 ok>=99 back<=45"),
     ("15", "hang.c300.cancel", "ok5>=62 ok>=92 back<=45"),
     ("16", "trickle.c300", "ok>=99.9 p99<=500"),
+    (
+        "17",
+        "steady.still25.demo steady.still40.demo steady.still25.c3 steady.still40.c3 \
+         steady.stuck25.demo steady.stuck40.demo steady.stuck25.c3 steady.stuck40.c3",
+        "xs<=1 ok>=99.95",
+    ),
+    ("18", "demo.hang hang.still40.demo", "retry:ok>=99.8 retry:others>=99.9"),
 ];

@@ -17,6 +17,8 @@ pub enum Stream {
     Balancer,
     /// The parameters of a random scenario.
     Scenario,
+    /// When processes stand still.
+    Standstill,
 }
 
 /// The seed of one stream of the run with the given seed.
@@ -27,6 +29,7 @@ pub fn seed_of(run: u64, stream: Stream, index: u64) -> u64 {
         Stream::Network => 3,
         Stream::Balancer => 4,
         Stream::Scenario => 5,
+        Stream::Standstill => 6,
     };
     mixed(mixed(mixed(run) ^ stream) ^ index)
 }

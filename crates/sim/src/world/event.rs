@@ -19,6 +19,8 @@ pub struct RequestId {
 pub enum What {
     /// A caller may have a new request (thinned to its rate of the moment).
     Arrival(u16),
+    /// A caller that stood still gets to a request that arrived meanwhile.
+    Backlog(u16),
     /// A caller opens a stream, or starts to poll.
     Extra(u16),
     /// A request reaches its server.

@@ -26,7 +26,8 @@ const HEAD: &str = "\
 
 `tidegate-controller` watches a cluster and tells proxies the endpoints, zones and policies of the services that they call. Replicas share
 nothing: each tells the same, a proxy goes on at any of them, and while all are away proxies go on with what they know. The chart's Service leads
-a proxy to a replica of its own zone (`trafficDistribution`, from Kubernetes 1.31 on); it stays there until that one fails.
+a proxy to a replica of its own zone (`trafficDistribution`, from Kubernetes 1.31 on); it stays there until that one fails, and where it does
+not answer, the proxy tries the addresses of all others in turn (`tidegate-controller-replicas`).
 
 While the API server is away, refuses or forgets, what is known stays in force, `/ready` stays, and `tidegate_discovery_stale_seconds` rises; what was
 missed is caught up with within 10 s of its return.

@@ -89,7 +89,7 @@ pub struct CertificateArguments {
     )]
     certificate_secret: String,
 
-    /// Names that the certificate is for, separated by commas [default: tidegate-injector and tidegate-controller in the namespace]
+    /// Names that the certificate is for, separated by commas [default: tidegate-injector, tidegate-controller and tidegate-controller-replicas in the namespace]
     #[arg(long, env = "TIDEGATE_CERTIFICATE_NAMES", value_name = "NAMES", value_delimiter = ',')]
     certificate_names: Vec<String>,
 
@@ -226,7 +226,7 @@ fn source(arguments: &ServeArguments, client: &Client) -> Source {
     }
     let namespace = &arguments.namespace;
     let names = if certificate.certificate_names.is_empty() {
-        let services = ["tidegate-injector", "tidegate-controller"];
+        let services = ["tidegate-injector", "tidegate-controller", "tidegate-controller-replicas"];
         services.map(|service| format!("{service}.{namespace}.svc")).into()
     } else {
         certificate.certificate_names.clone()

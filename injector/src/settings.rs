@@ -25,7 +25,7 @@ pub struct Settings {
     )]
     pub image_pull_policy: String,
 
-    /// Address of the controller's discovery server, as the proxies dial it
+    /// Address of the controller's discovery server, as the proxies dial it; several with commas, the preferred first
     #[arg(
         long,
         env = "TIDEGATE_PROXY_CONTROLLER",

@@ -52,8 +52,8 @@ pub struct RunArguments {
     pub topology: Option<PathBuf>,
 
     /// Controller that is asked for services, endpoints, zones and policies, in place of a topology file: https://HOST:PORT,
-    /// or http:// where the network is trusted, several with commas. All addresses of the name are replicas. While all are
-    /// away, what is known stays in force, and what is not known is passed on unbalanced
+    /// or http:// where the network is trusted, several with commas, the preferred first. All addresses of a name are
+    /// replicas. While all are away, what is known stays in force, and what is not known is passed on unbalanced
     #[arg(long, env = env::CONTROLLER, value_name = "URL", value_delimiter = ',', conflicts_with = "topology")]
     pub controller: Vec<Address>,
 

@@ -25,8 +25,8 @@ pub(crate) enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         arguments: Vec<String>,
     },
-    /// How soon proxies hear of changes from the controller, and its memory and CPU, in a small and a large cluster on a real
-    /// API server
+    /// How soon proxies hear of changes from the controller, and its memory and CPU: with a real API server, and in a large
+    /// cluster with a simulated one
     Controller {
         /// Divides the number of services and proxies
         #[arg(long, default_value_t = 1)]

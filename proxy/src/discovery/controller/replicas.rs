@@ -1,8 +1,9 @@
 //! Which replica of the controller is tried next, and when. Chance and time are arguments.
 //!
-//! All addresses of the name are tried in turn without a pause; a pause follows when none of them worked. What works is kept
-//! until it fails.
+//! All addresses are tried in turn without a pause, those of the first URL first; a pause follows when none of them worked. What
+//! works is kept until it fails.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ const WORKS_AFTER: Duration = Duration::from_secs(10);
 pub struct Replica {
     /// Where it is.
     pub address: SocketAddr,
-    /// Which of the controller's URLs led there.
+    /// Which of the controller's URLs led there: the first are preferred.
     pub url: usize,
 }
 
@@ -38,12 +39,15 @@ pub struct Replicas {
 }
 
 impl Replicas {
-    /// Takes what the names resolve to now. `chance` (0 to 1) says where to begin when that is something new.
+    /// Takes what the names resolve to now. `chance` (0 to 1) says where among the preferred to begin when that is something new.
     pub fn resolved(&mut self, mut found: Vec<Replica>, chance: f64) {
-        found.sort_unstable();
-        found.dedup_by_key(|replica| replica.address);
+        let mut seen = HashSet::new();
+        found.sort_unstable_by_key(|replica| (replica.url, replica.address));
+        found.retain(|replica| seen.insert(replica.address));
         if found != self.known {
-            let count = u32::try_from(found.len()).unwrap_or(u32::MAX);
+            let url = found.first().map_or(0, |replica| replica.url);
+            let preferred = found.iter().filter(|replica| replica.url == url).count();
+            let count = u32::try_from(preferred).unwrap_or(u32::MAX);
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
@@ -157,6 +161,18 @@ mod tests {
         replicas.next_to_try();
         replicas.resolved(vec![replica(3), replica(2), replica(1), replica(1)], 0.0);
         assert_eq!(replicas.next_to_try(), Some(replica(2)), "the same in another order");
+    }
+
+    #[test]
+    fn the_first_name_goes_before_the_others() {
+        let of = |number, url| Replica { url, ..replica(number) };
+        let found = || vec![of(5, 1), of(2, 0), of(1, 1), of(2, 1), of(9, 0)];
+        for (chance, order) in [(0.0, [2, 9, 1, 5, 2]), (0.9, [9, 1, 5, 2, 9])] {
+            let mut replicas = Replicas::default();
+            replicas.resolved(found(), chance);
+            let tried = order.map(|_| replicas.next_to_try().unwrap().address.port());
+            assert_eq!(tried, order, "beginning at {chance}");
+        }
     }
 
     #[test]

@@ -16,6 +16,8 @@ use std::process::Command;
 pub(crate) enum Load {
     /// wrk: HTTP/1.1 keep-alive, as fast as answers come.
     Http1 { connections: u32 },
+    /// wrk, each answer [`LARGE`](crate::server::LARGE).
+    Bulk { connections: u32 },
     /// h2load: HTTP/2, as fast as answers come.
     Http2 { connections: u32, streams: u32 },
     /// h2load with a gRPC message.
@@ -52,7 +54,10 @@ impl Load {
     ) -> anyhow::Result<Measured> {
         match self {
             Self::Http1 { connections } => {
-                wrk::parse(&output(wrk::command(address, connections, seconds))?)
+                wrk::parse(&output(wrk::command(address, "/", connections, seconds))?)
+            }
+            Self::Bulk { connections } => {
+                wrk::parse(&output(wrk::command(address, "/large", connections, seconds))?)
             }
             Self::Services { connections, services } => {
                 wrk::parse(&wrk::over_services(address, connections, services, seconds)?)

@@ -6,6 +6,9 @@ pub(crate) mod relay;
 
 use hyper::rt::Executor;
 
+/// The body of a large answer.
+pub(crate) static LARGE: &[u8] = &[b'x'; 1 << 20];
+
 /// Spawns hyper's tasks on the current thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Local;

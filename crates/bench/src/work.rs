@@ -16,7 +16,7 @@ pub(crate) struct Work {
 }
 
 /// All work, in the order of the table.
-pub(crate) const ALL: [Work; 9] = [
+pub(crate) const ALL: [Work; 10] = [
     http1("HTTP/1.1, 1 connection", 1, None),
     http1("HTTP/1.1, 16 connections", 16, Some(0.38)),
     http1("HTTP/1.1, 64 connections", 64, None),
@@ -50,6 +50,13 @@ pub(crate) const ALL: [Work; 9] = [
         budget: None,
         two: false,
     },
+    Work {
+        name: "TCP, 16 connections, each request 1 MiB",
+        speaks: Speaks::Tcp,
+        load: Load::Bulk { connections: 16 },
+        budget: None,
+        two: false,
+    },
 ];
 
 const fn http1(name: &'static str, connections: u32, budget: Option<f64>) -> Work {
@@ -62,8 +69,9 @@ impl Work {
         match peer {
             Peer::Direct => !self.two,
             // A relay pairs each client connection with one to an endpoint, whatever the bytes are.
-            Peer::Relay | Peer::Tidegate | Peer::Envoy | Peer::Haproxy | Peer::Nginx => true,
-            Peer::Hyper => self.speaks != Speaks::Tcp,
+            Peer::Relay | Peer::Tidegate | Peer::Envoy | Peer::Haproxy => true,
+            // To nginx, what passes streams is a package of its own.
+            Peer::Hyper | Peer::Nginx => self.speaks != Speaks::Tcp,
         }
     }
 }

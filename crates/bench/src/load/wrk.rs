@@ -6,7 +6,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::process::Command;
 
-pub(super) fn command(address: SocketAddr, connections: u32, seconds: u32) -> Command {
+pub(super) fn command(address: SocketAddr, path: &str, connections: u32, seconds: u32) -> Command {
     let mut command = Command::new("wrk");
     command.args([
         "-t",
@@ -17,7 +17,7 @@ pub(super) fn command(address: SocketAddr, connections: u32, seconds: u32) -> Co
         &format!("{seconds}s"),
         "--latency",
     ]);
-    command.arg(format!("http://{address}/"));
+    command.arg(format!("http://{address}{path}"));
     command
 }
 
@@ -33,7 +33,7 @@ pub(super) fn over_services(
         "local n = 0\nrequest = function()\n  n = (n + 1) % {services}\n  wrk.headers[\"Host\"] = \"s\" .. n\n  return wrk.format()\nend\n"
     );
     fs::write(&script, text).with_context(|| format!("cannot write {}", script.display()))?;
-    let mut command = command(address, connections, seconds);
+    let mut command = command(address, "/", connections, seconds);
     command.arg("-s").arg(&script);
     let text = output(command);
     fs::remove_file(&script).with_context(|| format!("cannot remove {}", script.display()))?;

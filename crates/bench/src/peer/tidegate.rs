@@ -21,8 +21,9 @@ pub(super) fn command(program: &Path, setup: &Setup<'_>) -> anyhow::Result<Comma
 
 fn topology(setup: &Setup<'_>) -> Result<String, std::fmt::Error> {
     let protocol = match setup.speaks {
-        Speaks::Http1 | Speaks::Tcp => "http1",
+        Speaks::Http1 => "http1",
         Speaks::Http2 | Speaks::Grpc => "http2",
+        Speaks::Tcp => "opaque",
     };
     let mut text = format!(
         "[proxy]\nzone = \"a\"\nregion = \"r1\"\n\n[[listener]]\naddress = \"{}\"\n",

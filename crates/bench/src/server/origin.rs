@@ -1,7 +1,7 @@
-//! The origin: answers every request at once with a fixed body (`/slow` after [`SLOW`]); gRPC requests with one message and
+//! The origin: answers every request at once with a fixed body (`/slow` after [`SLOW`], `/large` with [`LARGE`]); gRPC requests with one message and
 //! `grpc-status: 0`.
 
-use super::{Local, on_one_thread};
+use super::{LARGE, Local, on_one_thread};
 use crate::arguments::OriginOptions;
 use anyhow::Context as _;
 use bytes::Bytes;
@@ -61,6 +61,7 @@ async fn answer(request: Request<Incoming>, body: Bytes) -> Result<Response<Body
         .get(http::header::CONTENT_TYPE)
         .is_some_and(|v| v.as_bytes().starts_with(b"application/grpc"));
     let slow = request.uri().path() == "/slow";
+    let body = if request.uri().path() == "/large" { Bytes::from_static(LARGE) } else { body };
     // The request is read to its end before it is answered; a broken one ends with its connection.
     drop(request.into_body().collect().await);
     if slow {

@@ -82,6 +82,13 @@ impl Overload {
         self.pressed.load(Ordering::Relaxed)
     }
 
+    /// From now on memory is short.
+    #[cfg(test)]
+    pub(crate) fn press(&self) {
+        self.pressed.store(true, Ordering::Relaxed);
+        self.divide();
+    }
+
     /// How many bytes of its body a connection may hold in one place. Without a limit of memory, as many as it likes.
     pub(crate) fn share(&self) -> usize {
         self.share.load(Ordering::Relaxed)

@@ -3,12 +3,12 @@
 
 #[cfg(test)]
 mod allocations;
-#[cfg(test)]
-mod bodies;
 pub(crate) mod local;
 #[cfg(test)]
 mod resting;
 pub mod roster;
+#[cfg(test)]
+mod shares;
 #[cfg(test)]
 mod testing;
 

@@ -4,13 +4,14 @@ use crate::clock::Clock;
 use crate::discovery::EndpointProtocol;
 use crate::flood::Side;
 use crate::flood::metered::Metered;
+use crate::metrics::edge::{self, Closed, Peer};
 use crate::outbound::opaque::{self, Link};
 use crate::overload::Overload;
 use crate::upstream::stream;
 use crate::worker::local::LocalService;
 use crate::worker::roster::Entry;
 use bytes::Bytes;
-use std::io::{ErrorKind, IoSlice, Result};
+use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -39,6 +40,8 @@ pub(crate) struct Inbound {
     /// Says how much may be read at once.
     overload: Arc<Overload>,
     early: Bytes,
+    /// Bytes of a request's header that were read and are not whole.
+    header: usize,
     /// Counts the frames of an HTTP/2 connection.
     meter: Metered,
 }
@@ -213,7 +216,7 @@ const fn is_token(byte: u8) -> bool {
 
 impl Inbound {
     pub(crate) fn new(stream: TcpStream, entry: Rc<Entry>, overload: Arc<Overload>) -> Self {
-        Self { stream, entry, overload, early: Bytes::new(), meter: Metered::default() }
+        Self { stream, entry, overload, early: Bytes::new(), header: 0, meter: Metered::default() }
     }
 
     /// Reads what the caller still sends and throws it away, until it has closed too. Closing over unread bytes makes the
@@ -268,9 +271,15 @@ impl Inbound {
         }
         let before = buffer.filled().len();
         let most = self.overload.share();
+        if self.header > most && self.overload.is_pressed() {
+            edge::closed(Peer::Caller, Closed::Overloaded);
+            return Poll::Ready(Err(Error::other("memory is short, and the header large")));
+        }
         let read = stream::poll_read_at_most(most, &mut self.stream, cx, buffer);
-        if buffer.filled().len() > before {
+        let length = buffer.filled().len() - before;
+        if length > 0 {
             self.entry.received();
+            self.header = if self.entry.reads_header() { self.header + length } else { 0 };
         }
         read
     }

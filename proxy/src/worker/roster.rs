@@ -272,6 +272,11 @@ impl Entry {
         }
     }
 
+    /// Whether what arrives belongs to a header.
+    pub(crate) fn reads_header(&self) -> bool {
+        self.phase.get() == Phase::Header
+    }
+
     /// Bytes were written.
     pub(crate) fn wrote(&self) {
         self.moved.set(true);

@@ -1,4 +1,4 @@
-//! What bodies hold that nobody takes, where memory is limited.
+//! What callers hold where memory is limited: bodies that nobody takes, and headers.
 
 use super::Limits;
 use super::testing::{self, pass};
@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 /// More than all sockets on the way hold.
@@ -38,6 +38,32 @@ fn a_body_that_nobody_takes_holds_its_share_and_no_more() {
         println!("{way:?}: {each} bytes each");
         assert!(each <= EACH_MAX, "{way:?}: {each} bytes each");
     }
+}
+
+#[test]
+fn while_memory_is_short_only_small_headers_are_read() {
+    testing::runtime().block_on(async {
+        let overload = Arc::new(Overload::new(None, Some(1 << 20)));
+        let limits = Limits { patience: Patience::default(), overload: Arc::clone(&overload) };
+        // No request gets as far as to an endpoint.
+        let started = testing::start_before("127.0.0.1:9".parse().unwrap(), limits);
+        let mut large = TcpStream::connect(started.address).await.unwrap();
+        let mut small = TcpStream::connect(started.address).await.unwrap();
+        small.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
+        large.write_all(b"GET / HTTP/1.1\r\nlarge: ").await.unwrap();
+        // They are let in first.
+        pass(Duration::from_millis(100)).await;
+        overload.press();
+        large.write_all(&[b'x'; 32 * 1024]).await.unwrap();
+        let mut answer = [0; 1024];
+        // Over bytes that are not read, the kernel resets it.
+        assert_eq!(large.read(&mut answer).await.unwrap_or(0), 0);
+        small.write_all(b"host: web\r\n\r\n").await.unwrap();
+        let length = small.read(&mut answer).await.unwrap();
+        let answer = String::from_utf8_lossy(&answer[..length]);
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        assert!(answer.contains("tidegate-reason: overloaded"), "{answer}");
+    });
 }
 
 /// As much as goes of such bodies, and who holds their other ends.

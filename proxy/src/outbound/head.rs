@@ -73,9 +73,12 @@ pub(crate) fn host(headers: &HeaderMap) -> Result<Option<&HeaderValue>, Refusal>
 
 /// Removes what is meant for the connection only (RFC 9110, 7.6.1). Returns a wish to change its protocol, if there is one.
 pub(crate) fn strip_request(headers: &mut HeaderMap) -> Option<HeaderValue> {
+    if !headers.keys().any(is_for_one_connection) {
+        return None;
+    }
     let found = for_one_connection(headers);
-    // Most have none of it, and gRPC has this.
-    if found.is_empty() || found == [TE] && headers.get_all(TE).iter().eq([&TRAILERS]) {
+    // As gRPC has it.
+    if found == [TE] && headers.get_all(TE).iter().eq([&TRAILERS]) {
         return None;
     }
     let trailers = headers.get(TE).is_some_and(accepts_trailers);
@@ -100,24 +103,28 @@ fn wished(headers: &HeaderMap) -> Option<HeaderValue> {
 
 /// The same for a response. The framing of its body is left to the HTTP library.
 pub(crate) fn strip_response(headers: &mut HeaderMap) {
-    strip(headers, &for_one_connection(headers));
+    if headers.keys().any(is_for_one_connection) {
+        strip(headers, &for_one_connection(headers));
+    }
 }
 
-/// What of it there is. One look at each name is a tenth of the cost of asking the map for each of these.
+/// What of it there is.
 fn for_one_connection(headers: &HeaderMap) -> Vec<HeaderName> {
-    let is_for_one_connection = |name: &&HeaderName| {
-        matches!(
-            name.as_str(),
-            "connection"
-                | "keep-alive"
-                | "proxy-connection"
-                | "upgrade"
-                | "transfer-encoding"
-                | "te"
-                | "http2-settings"
-        )
-    };
-    headers.keys().filter(is_for_one_connection).cloned().collect()
+    headers.keys().filter(|name| is_for_one_connection(name)).cloned().collect()
+}
+
+/// One look at each name is a tenth of the cost of asking the map for each of these.
+fn is_for_one_connection(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "connection"
+            | "keep-alive"
+            | "proxy-connection"
+            | "upgrade"
+            | "transfer-encoding"
+            | "te"
+            | "http2-settings"
+    )
 }
 
 fn strip(headers: &mut HeaderMap, found: &[HeaderName]) {

@@ -14,7 +14,7 @@ const FDS_RESERVED: usize = 64;
 const FDS_PER_CALLER: usize = 2;
 
 /// What a caller's connection and its endpoint's cost while a request is served whose body is as small a share as there is.
-const BYTES_PER_CALLER: usize = 48 * 1024;
+const BYTES_PER_CALLER: usize = 56 * 1024;
 
 /// The share of the memory limit that callers' connections may take by that; the rest is for bodies and the proxy itself.
 const MEMORY_FOR_CALLERS: f64 = 0.75;
@@ -218,7 +218,7 @@ mod tests {
         let cases = [
             ((Some(256), None), 96),
             ((Some(20_000), None), 9_968),
-            ((Some(20_000), mib(64)), 1_024),
+            ((Some(20_000), mib(64)), 877),
             ((Some(256), mib(64)), 96),
             ((Some(10), None), 1),
             ((None, None), usize::MAX),

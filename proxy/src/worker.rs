@@ -349,6 +349,7 @@ where
     F: Future<Output: 'static> + 'static,
 {
     fn execute(&self, future: F) {
-        tokio::task::spawn_local(future);
+        // On the heap, since the runtime copies a future several times, and the library's take 2 KiB for each request.
+        tokio::task::spawn_local(Box::pin(future));
     }
 }

@@ -3,9 +3,12 @@
 
 #![allow(clippy::all, missing_docs, reason = "checked where it lives")]
 
-#[path = "../../../tests/src/deadline.rs"]
-pub mod deadline;
-#[path = "../../../tests/src/fuzz.rs"]
-pub mod fuzz;
-#[path = "../../../tests/src/wire.rs"]
-pub mod wire;
+// The path of a module with a body is where those in it are looked for.
+#[path = "../../../tests/src"]
+mod tests {
+    pub mod deadline;
+    pub mod fuzz;
+    pub mod wire;
+}
+
+pub use tests::{deadline, fuzz, wire};

@@ -180,16 +180,22 @@ pub(crate) fn judge(seen: &[u8]) -> Judgement {
         Some((b' ', target)) if !word.is_empty() => match target.first() {
             None if seen.len() < PREFACE.len() => Judgement::Open,
             Some(b'/' | b'*') => HTTP1,
-            Some(_) if begins_alike(target, b"http:") || begins_alike(target, b"https:") => HTTP1,
-            _ => OTHER,
+            Some(_) => match (begins_with(target, b"http:"), begins_with(target, b"https:")) {
+                (Some(true), _) | (_, Some(true)) => HTTP1,
+                (Some(false), Some(false)) => OTHER,
+                _ if seen.len() < PREFACE.len() => Judgement::Open,
+                _ => OTHER,
+            },
+            None => OTHER,
         },
         _ => OTHER,
     }
 }
 
-/// Whether as much as is there of `target` is the scheme.
-fn begins_alike(target: &[u8], scheme: &[u8]) -> bool {
-    target.iter().zip(scheme).all(|(byte, wanted)| byte.eq_ignore_ascii_case(wanted))
+/// Whether `target` begins with the scheme; `None` while there is too little of it to say.
+fn begins_with(target: &[u8], scheme: &[u8]) -> Option<bool> {
+    let alike = target.iter().zip(scheme).all(|(byte, wanted)| byte.eq_ignore_ascii_case(wanted));
+    (!alike || target.len() >= scheme.len()).then_some(alike)
 }
 
 /// A character of a token (RFC 9110, 5.6.2).
@@ -355,7 +361,7 @@ mod tests {
     fn the_first_bytes_tell_the_protocol() {
         let http1 = || Judgement::Certain(Some(Version::Http1));
         let other = || Judgement::Certain(None);
-        let cases: [(&[u8], Judgement); 25] = [
+        let cases: [(&[u8], Judgement); 29] = [
             (b"", Judgement::Open),
             (b"P", Judgement::Open),
             (b"PRI * HTTP/2.0\r\n", Judgement::Open),
@@ -368,7 +374,10 @@ mod tests {
             (b"PRI /x HTTP/1.1", http1()),
             (b"BREW /pot", http1()),
             (b"BREW ", Judgement::Open),
-            (b"BREW http", http1()),
+            (b"BREW h", Judgement::Open),
+            (b"BREW http", Judgement::Open),
+            (b"BREW HTTP:", http1()),
+            (b"BREW https:", http1()),
             (b"OPTIONS *", http1()),
             (b"CONNECT x:443", http1()),
             (b"\r\nGET", http1()),
@@ -376,6 +385,7 @@ mod tests {
             (b"\0", other()),
             (b"*2\r\n$3\r\nGET", other()),
             (b"get key\r\n", other()),
+            (b"get hkey\r\n", other()),
             (b"SET key value\r\n", other()),
             (b"EHLO host\r\n", other()),
             (b"QUIT\r\n", other()),

@@ -94,9 +94,9 @@ impl Overload {
         self.share.load(Ordering::Relaxed)
     }
 
-    /// Whether a body of so many bytes is within any share.
-    pub(crate) fn is_small(&self, bytes: u64) -> bool {
-        self.memory_max.is_none() || bytes <= SHARE_MIN as u64
+    /// Whether memory is limited.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.memory_max.is_some()
     }
 
     /// The connections that are there share what there is for bodies.
@@ -150,6 +150,11 @@ impl Drop for Admission {
         self.0.connections.fetch_sub(1, Ordering::Relaxed);
         self.0.divide();
     }
+}
+
+/// Whether a body of so many bytes is within any share.
+pub(crate) fn is_small(bytes: u64) -> bool {
+    bytes <= SHARE_MIN as u64
 }
 
 /// Connections of callers that descriptors and memory allow.

@@ -1,6 +1,6 @@
 //! Bodies on their way through the proxy. Data passes without a copy; what the ends of a body tell is taken from them here.
 
-pub(crate) mod piece;
+pub(crate) mod flow;
 pub(crate) mod request;
 pub(crate) mod response;
 

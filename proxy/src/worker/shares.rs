@@ -54,7 +54,7 @@ fn while_memory_is_short_only_small_headers_are_read() {
         // They are let in first.
         pass(Duration::from_millis(100)).await;
         overload.press();
-        large.write_all(&[b'x'; 32 * 1024]).await.unwrap();
+        large.write_all(&BODY[..32 * 1024]).await.unwrap();
         let mut answer = [0; 1024];
         // Over bytes that are not read, the kernel resets it.
         assert_eq!(large.read(&mut answer).await.unwrap_or(0), 0);

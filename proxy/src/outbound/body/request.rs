@@ -3,7 +3,7 @@
 
 use crate::outbound::accept::{Caller, Uploading};
 use crate::outbound::body::BodyError;
-use crate::outbound::body::piece::{Flow, Piece};
+use crate::outbound::body::flow::Flow;
 use crate::outbound::limits;
 use bytes::Bytes;
 use http::HeaderMap;
@@ -290,7 +290,7 @@ impl Source {
 }
 
 impl Reader {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Piece>, BodyError>>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let Some(shared) = &self.upload.0 else { return Poll::Ready(None) };
         let mut source = shared.borrow_mut();
         if source.attempt != self.attempt {
@@ -317,9 +317,10 @@ impl Reader {
             Some(Err(_)) => {}
             None => self.ended = true,
         }
-        let flow = source.flow.as_ref();
-        let counted = |frame: Frame<Bytes>| frame.map_data(|data| Piece::new(data, flow));
-        Poll::Ready(frame.map(|frame| frame.map(counted)))
+        Poll::Ready(match (&source.flow, frame) {
+            (Some(flow), Some(Ok(frame))) => Some(Ok(frame.map_data(|data| flow.count(data)))),
+            (_, frame) => frame,
+        })
     }
 
     fn is_end(&self) -> bool {
@@ -333,13 +334,13 @@ impl Reader {
 }
 
 impl Body for RequestBody {
-    type Data = Piece;
+    type Data = Bytes;
     type Error = BodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Piece>, BodyError>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match &mut self.0 {
             Some(reader) if !reader.ended => reader.poll(cx),
             _ => Poll::Ready(None),

@@ -4,7 +4,7 @@
 use crate::metrics::Class;
 use crate::outbound::accept::Busy;
 use crate::outbound::body::BodyError;
-use crate::outbound::body::piece::{Flow, Piece};
+use crate::outbound::body::flow::Flow;
 use crate::outbound::record::Exchange;
 use crate::outbound::{classify, limits};
 use crate::overload::Overload;
@@ -120,7 +120,7 @@ impl Ending {
 }
 
 impl Stream {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Piece>, BodyError>>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         if let Some(flow) = &self.flow {
             std::task::ready!(flow.poll_room(cx));
         }
@@ -144,8 +144,10 @@ impl Stream {
         } else if self.incoming.is_end_stream() {
             self.end(|ending| ending.complete(None));
         }
-        let flow = self.flow.as_ref();
-        Poll::Ready(Some(Ok(frame.map_data(|data| Piece::new(data, flow)))))
+        Poll::Ready(Some(Ok(match &self.flow {
+            Some(flow) => frame.map_data(|data| flow.count(data)),
+            None => frame,
+        })))
     }
 
     fn end(&mut self, how: impl FnOnce(Ending)) {
@@ -164,17 +166,17 @@ impl Drop for Stream {
 }
 
 impl Body for ResponseBody {
-    type Data = Piece;
+    type Data = Bytes;
     type Error = BodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Piece>, BodyError>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match &mut self.kind {
             Kind::Stream(stream) => stream.poll(cx),
             Kind::Text(text) if !text.is_empty() => {
-                Poll::Ready(Some(Ok(Frame::data(Piece::new(std::mem::take(text), None)))))
+                Poll::Ready(Some(Ok(Frame::data(std::mem::take(text)))))
             }
             Kind::Empty | Kind::Text(_) | Kind::Claimed(_) => Poll::Ready(None),
         }

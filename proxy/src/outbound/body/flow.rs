@@ -1,23 +1,13 @@
 //! Pieces of bodies on their way. Where memory is limited, each body counts what of it the HTTP library has and has not
 //! written yet, and waits when that is its share: then its sender is not read any more, and waits as well.
 
-use crate::overload::Overload;
-use bytes::{Buf, Bytes};
+use crate::overload::{self, Overload};
+use bytes::Bytes;
 use hyper::body::{Body, Incoming};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
-
-/// A piece of a body. It counts until it is dropped, which the HTTP library does when it is written.
-#[derive(Debug)]
-pub(crate) struct Piece {
-    bytes: Bytes,
-    /// As long as it was.
-    length: usize,
-    /// Where it counts.
-    flow: Option<Arc<Flow>>,
-}
 
 /// What of one body is on its way.
 #[derive(Debug)]
@@ -29,15 +19,28 @@ pub(crate) struct Flow {
     waiting: Mutex<Option<Waker>>,
 }
 
+/// A piece of it.
+#[derive(Debug)]
+struct Held {
+    bytes: Bytes,
+    flow: Arc<Flow>,
+}
+
 impl Flow {
     /// For a body that may become larger than any share; `None` for others, and where memory is not limited.
     pub(crate) fn of(body: &Incoming, overload: &Arc<Overload>) -> Option<Arc<Self>> {
-        let small = body.size_hint().upper().is_some_and(|upper| overload.is_small(upper));
-        (!small).then(|| Arc::new(Self::new(Arc::clone(overload))))
+        let small = || body.size_hint().upper().is_some_and(overload::is_small);
+        (overload.is_limited() && !small()).then(|| Arc::new(Self::new(Arc::clone(overload))))
     }
 
     fn new(overload: Arc<Overload>) -> Self {
         Self { overload, held: AtomicUsize::new(0), waiting: Mutex::new(None) }
+    }
+
+    /// The same bytes, which count until they are dropped: the HTTP library does that when they are written.
+    pub(crate) fn count(self: &Arc<Self>, bytes: Bytes) -> Bytes {
+        self.held.fetch_add(bytes.len(), Ordering::Relaxed);
+        Bytes::from_owner(Held { bytes, flow: Arc::clone(self) })
     }
 
     /// The most that is to be on its way.
@@ -57,44 +60,25 @@ impl Flow {
     }
 }
 
-impl Piece {
-    /// A piece that counts in `flow`, if there is one.
-    pub(crate) fn new(bytes: Bytes, flow: Option<&Arc<Flow>>) -> Self {
-        if let Some(flow) = flow {
-            flow.held.fetch_add(bytes.len(), Ordering::Relaxed);
-        }
-        Self { length: bytes.len(), bytes, flow: flow.map(Arc::clone) }
-    }
-}
-
-impl Drop for Piece {
+impl Drop for Held {
     fn drop(&mut self) {
-        let Some(flow) = &self.flow else { return };
-        flow.held.fetch_sub(self.length, Ordering::Release);
-        let waiting = flow.waiting.lock().take();
+        self.flow.held.fetch_sub(self.bytes.len(), Ordering::Release);
+        let waiting = self.flow.waiting.lock().take();
         if let Some(waiting) = waiting {
             waiting.wake();
         }
     }
 }
 
-impl Buf for Piece {
-    fn remaining(&self) -> usize {
-        self.bytes.remaining()
-    }
-
-    fn chunk(&self) -> &[u8] {
-        self.bytes.chunk()
-    }
-
-    fn advance(&mut self, count: usize) {
-        self.bytes.advance(count);
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Flow, Piece};
+    use super::Flow;
     use crate::overload::Overload;
     use bytes::{Buf, Bytes};
     use std::sync::Arc;
@@ -106,7 +90,7 @@ mod tests {
         let flow = Arc::new(Flow::new(overload));
         let cx = Context::from_waker(Waker::noop());
         let share = flow.share();
-        let half = || Piece::new(Bytes::from(vec![0; share.div_ceil(2)]), Some(&flow));
+        let half = || flow.count(Bytes::from(vec![0; share.div_ceil(2)]));
         let mut first = half();
         assert!(flow.poll_room(&cx).is_ready());
         let second = half();

@@ -1,8 +1,7 @@
 //! How soon a proxy does what the cluster's objects say, and which of several holds.
 
-use crate::mesh::{CART, Mesh};
+use crate::mesh::{CART, EFFECT, Mesh};
 use serde_json::{Value, json};
-use std::time::Duration;
 use tests::controller::Controller;
 use tests::deadline::{Moment, SOON, until};
 use tests::folder::Folder;
@@ -10,9 +9,6 @@ use tests::kubernetes::shop::{self, Endpoint};
 use tests::kubernetes::{Cluster, Programs};
 use tests::proxy::Proxy;
 use tests::{certificate, http, need, ports};
-
-/// What is promised within a second gets some more on a busy machine.
-const EFFECT: Duration = Duration::from_secs(5);
 
 const SOURCE: &str = "/services/0/policy_source";
 const MODE: &str = "/services/0/policy/mode";

@@ -10,6 +10,9 @@ use tests::kubernetes::{Cluster, Programs};
 use tests::proxy::Proxy;
 use tests::{http, ports};
 
+/// What is promised within a second gets some more on a busy machine.
+pub(crate) const EFFECT: Duration = Duration::from_secs(5);
+
 pub(crate) const CART: &str = "shop/cart:80";
 pub(crate) const HOST: &str = "cart.shop";
 
@@ -68,7 +71,11 @@ impl Mesh {
     }
 
     pub(crate) fn until_served(&self) {
-        until("the cart is served", SOON, || match self.get() {
+        self.until_served_within(SOON);
+    }
+
+    pub(crate) fn until_served_within(&self, limit: Duration) {
+        until("the cart is served", limit, || match self.get() {
             Ok((200, ..)) => Ok(()),
             other => Err(other),
         });

@@ -1,7 +1,7 @@
 //! Real proxies behind real controllers: what reaches them, and what their callers see.
 
 use crate::follow::{Packing, SLICES};
-use crate::mesh::{CART, HOST, Mesh};
+use crate::mesh::{CART, EFFECT, HOST, Mesh};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -29,7 +29,7 @@ fn a_service_without_endpoints_is_refused_at_once_and_comes_back() {
         println!("round {round}: a refusal takes {:?}", Moment::now().since(asked) / 10);
         mesh.scale(3);
         let written = Moment::now();
-        mesh.until_served();
+        mesh.until_served_within(EFFECT);
         println!("round {round}: served {:?} after the endpoints", Moment::now().since(written));
     }
 }

@@ -122,16 +122,16 @@ pub struct RunArguments {
     pub max_connections: Option<u32>,
 
     /// How long a caller may take to send a request's header
-    #[arg(long, env = env::HEADER_TIMEOUT, value_name = "DURATION", default_value = "10s", value_parser = humantime::parse_duration)]
+    #[arg(long, env = env::HEADER_TIMEOUT, value_name = "DURATION", default_value = "10s", value_parser = some_time)]
     pub header_timeout: Duration,
 
     /// How long a caller's connection is kept without a request
-    #[arg(long, env = env::IDLE_TIMEOUT, value_name = "DURATION", default_value = "2m", value_parser = humantime::parse_duration)]
+    #[arg(long, env = env::IDLE_TIMEOUT, value_name = "DURATION", default_value = "2m", value_parser = some_time)]
     pub idle_timeout: Duration,
 
     /// How long an HTTP/1 caller may stand still in the middle of a body that is waited for, and any caller in reading an
     /// answer
-    #[arg(long, env = env::STALL_TIMEOUT, value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
+    #[arg(long, env = env::STALL_TIMEOUT, value_name = "DURATION", default_value = "5m", value_parser = some_time)]
     pub stall_timeout: Duration,
 
     /// How long after SIGTERM or SIGINT callers are served that go on calling; without them it ends sooner, at a second signal at
@@ -174,6 +174,15 @@ pub struct WhyArguments {
     /// Print JSON, as /debug/services has it
     #[arg(long)]
     pub json: bool,
+}
+
+/// A limit of no time at all would end every connection before its first byte.
+fn some_time(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(time) if time.is_zero() => Err("must be more than 0".to_owned()),
+        Ok(time) => Ok(time),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 fn default_admin() -> SocketAddr {

@@ -162,6 +162,18 @@ pub enum ListenerKind {
     Inbound,
 }
 
+impl std::fmt::Display for ListenerKind {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Service(name) => write!(out, "calls for {name}"),
+            Self::Forward => out.write_str("calls by Host"),
+            Self::Outbound => out.write_str("redirected calls of the application"),
+            Self::Gateway => out.write_str("redirected calls through a gateway"),
+            Self::Inbound => out.write_str("redirected calls to the application"),
+        }
+    }
+}
+
 impl ListenerKind {
     /// Whether the kernel brings connections here that were for another address.
     pub(crate) fn is_redirected(&self) -> bool {

@@ -25,15 +25,19 @@ const ADDRESSES_MAX: usize = 64;
 const OTHER: &str = ":other";
 
 /// Why a connection that was brought here is not forwarded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
     /// Nobody redirected it: the caller dialled the proxy's own port.
+    #[error("it was not redirected")]
     Direct,
     /// It was for a port of the proxy itself, past the rules that keep these apart.
+    #[error("it was for a port of the proxy")]
     OwnPort,
     /// It was for an address that only this machine may use.
+    #[error("it was for an address that only this machine may use")]
     Loopback,
     /// It was for another machine, and would come back from there.
+    #[error("it was for another machine")]
     NotOurs,
 }
 

@@ -23,6 +23,7 @@ pub(crate) mod retry;
 pub(crate) mod send;
 pub(crate) mod shed;
 pub(crate) mod straight;
+pub(crate) mod unparsed;
 pub(crate) mod upgrade;
 
 use crate::inbound;
@@ -90,6 +91,7 @@ async fn forward(
     if matches!(caller.target, Target::Application(_)) && inbound::is_probe(&head.headers) {
         exchange.is_probe();
     }
+    caller.asked(exchange.started());
     let Some(mut endpoint) = exchange.pick() else {
         exchange.fail(classify::Origin::Proxy);
         return reply::refuse(protocol, Refusal::NoEndpoints);

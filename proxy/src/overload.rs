@@ -73,7 +73,7 @@ impl Overload {
     pub fn of_this_process(connections_max: Option<usize>) -> Self {
         let (fds_max, memory_max) = (fds_max(), memory_max());
         let connections_max = connections_max.unwrap_or_else(|| room(fds_max, memory_max));
-        tracing::info!(connections_max, ?fds_max, ?memory_max, "limits of this process");
+        tracing::info!(connections_max, fds_max, memory_max, "limits of this process");
         Self::new(Some(connections_max), memory_max)
     }
 

@@ -7,7 +7,7 @@ use crate::admin;
 use crate::cli::RunArguments;
 use crate::discovery::{self, ListenerSpec};
 use crate::drain::Signal;
-use crate::worker::Workers;
+use crate::worker::{Cut, Workers};
 use anyhow::{Context as _, anyhow};
 use kit::admin::Readiness;
 use kit::metrics::{Build, Metrics};
@@ -77,31 +77,39 @@ async fn process(arguments: &RunArguments, source: Source, metrics: Metrics) -> 
         ended(&workers).await;
     };
     tokio::select! {
-        signal = signals.next() => tracing::info!(signal, grace = ?arguments.grace, "draining"),
+        signal = signals.next() => tracing::info!(signal, grace = %humantime::format_duration(arguments.grace), "draining"),
         () = running => return Err(anyhow!("all workers ended: see the log for their panics")),
     }
     readiness.not_ready("draining");
     drain.start(arguments.grace);
     tokio::select! {
         signal = signals.next() => tracing::warn!(signal, "second signal: what is in flight is given up"),
-        () = ended(&workers) => {
-            workers.join();
-            tracing::info!("drained");
-        }
+        () = ended(&workers) => match workers.join() {
+            Cut { requests: 0, connections: 0 } => tracing::info!("drained"),
+            Cut { requests, connections } => {
+                let grace = humantime::format_duration(arguments.grace);
+                tracing::warn!(requests, connections, %grace, "the grace period is over: what was still under way was cut");
+            }
+        },
     }
     Ok(())
 }
 
 fn announce(started: &Started, workers: &Workers) {
     let place = started.registry.place();
-    tracing::info!(zone = ?place.zone, region = ?place.region, "tidegate-proxy started");
+    let known = |name: &Option<Arc<str>>| name.as_deref().unwrap_or("unknown").to_owned();
+    tracing::info!(
+        zone = known(&place.zone),
+        region = known(&place.region),
+        "tidegate-proxy started"
+    );
     if place.zone.is_none() && started.status.is_none() {
         tracing::warn!(
             "this proxy's zone is not known: all zones are treated alike (set [proxy] zone or TIDEGATE_ZONE)"
         );
     }
     for (ListenerSpec { kind, .. }, address) in started.listeners.iter().zip(&workers.addresses) {
-        tracing::info!(%address, ?kind, "listening");
+        tracing::info!(%address, %kind, "listening");
     }
 }
 

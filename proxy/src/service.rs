@@ -2,6 +2,7 @@
 
 pub(crate) mod again;
 
+use crate::admin::debug;
 use crate::clock::Clock;
 use crate::discovery::{EndpointProtocol, EndpointUpdate, Place, ServiceUpdate};
 use crate::endpoint::{Counts, Endpoint, key};
@@ -20,6 +21,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tracing::field::display;
 
 /// Decisions kept for `/debug`.
 const DECISIONS: usize = 50;
@@ -59,6 +61,8 @@ pub struct State {
 /// A change inside the balancer, kept for people.
 #[derive(Clone, Copy, Debug)]
 pub struct Decision {
+    /// How many there were up to this one, since the service became known.
+    pub number: u64,
     /// What changed, when, and the numbers behind it.
     pub event: Event,
     /// The endpoint that it is about, if it is about one and the endpoint still exists.
@@ -286,13 +290,16 @@ impl Service {
             let endpoint = state.about(event.change);
             self.count(event.change, endpoint.map(|endpoint| &endpoint.zone));
             let address = endpoint.map(|endpoint| endpoint.address);
-            tracing::info!(service = %self.name, change = ?event.change, endpoint = ?address,
+            let (change, reason) = debug::names(event.change);
+            let (reason, shown) = (reason.map(display), address.map(display));
+            tracing::info!(service = %self.name, change = %change, reason, endpoint = shown,
                 share = event.numbers.share, load = event.numbers.load, reach = event.numbers.reach, "pool");
             let mut decisions = self.decisions.lock();
+            let number = decisions.back().map_or(1, |last| last.number + 1);
             if decisions.len() >= DECISIONS {
                 decisions.pop_front();
             }
-            decisions.push_back(Decision { event: *event, endpoint: address });
+            decisions.push_back(Decision { number, event: *event, endpoint: address });
         }
     }
 

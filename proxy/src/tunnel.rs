@@ -26,9 +26,18 @@ pub(crate) enum Side {
     Endpoint,
 }
 
+impl std::fmt::Display for Side {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            Self::Caller => "caller",
+            Self::Endpoint => "endpoint",
+        })
+    }
+}
+
 /// A connection failed: reset, or its peer is gone.
 #[derive(Debug, thiserror::Error)]
-#[error("the connection of the {side:?} failed: {error}")]
+#[error("the connection of the {side} failed: {error}")]
 pub(crate) struct Broken {
     pub(crate) side: Side,
     pub(crate) error: Error,

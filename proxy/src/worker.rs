@@ -49,9 +49,25 @@ const NEVER_SO_LONG: Duration = Duration::from_hours(1);
 /// The running workers.
 #[derive(Debug)]
 pub struct Workers {
-    threads: Vec<std::thread::JoinHandle<()>>,
+    threads: Vec<std::thread::JoinHandle<Cut>>,
     /// The bound addresses, in the order of the listeners.
     pub addresses: Vec<SocketAddr>,
+}
+
+/// What a drain did not wait for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cut {
+    /// Requests without a whole answer.
+    pub requests: usize,
+    /// Connections that are not HTTP.
+    pub connections: usize,
+}
+
+impl Cut {
+    fn add(&mut self, other: Self) {
+        self.requests += other.requests;
+        self.connections += other.connections;
+    }
 }
 
 /// Why the workers did not start.
@@ -148,13 +164,17 @@ impl Workers {
         Ok(Self { threads, addresses })
     }
 
-    /// Waits until all workers ended, which they do after the drain. Blocks the thread.
-    pub fn join(self) {
+    /// Waits until all workers ended, which they do after the drain, and gives what was under way when the grace period was
+    /// over. Blocks the thread.
+    pub fn join(self) -> Cut {
+        let mut cut = Cut::default();
         for thread in self.threads {
-            if thread.join().is_err() {
-                tracing::error!("a worker thread panicked");
+            match thread.join() {
+                Ok(own) => cut.add(own),
+                Err(_panic) => tracing::error!("a worker thread panicked"),
             }
         }
+        cut
     }
 
     /// Whether all workers ended.
@@ -168,27 +188,30 @@ pub fn default_count() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-fn run(worker: impl FnOnce() -> Worker, listeners: Vec<Bound>, signal: Signal) {
+fn run(worker: impl FnOnce() -> Worker, listeners: Vec<Bound>, signal: Signal) -> Cut {
     let runtime = Builder::new_current_thread()
         .enable_io()
         .enable_time()
         .build_local(LocalOptions::default());
     match runtime {
         Ok(runtime) => runtime.block_on(serve(Rc::new(worker()), listeners, signal)),
-        Err(error) => tracing::error!(%error, "cannot start the runtime of a worker"),
+        Err(error) => {
+            tracing::error!(%error, "cannot start the runtime of a worker");
+            Cut::default()
+        }
     }
 }
 
-async fn serve(worker: Rc<Worker>, listeners: Vec<Bound>, signal: Signal) {
+async fn serve(worker: Rc<Worker>, listeners: Vec<Bound>, signal: Signal) -> Cut {
     let part = signal.join();
     for bound in listeners {
         tokio::task::spawn_local(accept::listen(Rc::clone(&worker), bound));
     }
     let grace = tokio::select! {
         grace = signal.wait() => grace,
-        () = sweep(&worker) => return,
+        () = sweep(&worker) => return Cut::default(),
     };
-    worker.drain(Drain::begin(part, grace, worker.clock.now())).await;
+    worker.drain(Drain::begin(part, grace, worker.clock.now())).await
 }
 
 async fn sweep(worker: &Worker) {
@@ -229,7 +252,7 @@ impl Worker {
             ports: Ports::default(),
             straight: Straight::default(),
             own_ports,
-            roster: Roster::new(limits.patience),
+            roster: Roster::new(limits.patience, clock),
             draining: Cell::new(false),
             closing: Notify::const_new(),
             shedding: Cell::new(0),
@@ -318,7 +341,7 @@ impl Worker {
     }
 
     /// Lets what is under way finish: callers are told to go (GOAWAY, `Connection: close`), what still arrives is served.
-    async fn drain(&self, mut drain: Drain) {
+    async fn drain(&self, mut drain: Drain) -> Cut {
         self.draining.set(true);
         loop {
             self.roster.drain_http2();
@@ -334,7 +357,7 @@ impl Worker {
                     self.closing.notify_waiters();
                     self.roster.drain_all();
                 }
-                Step::End => break,
+                Step::End => return self.roster.under_way(),
             }
         }
     }

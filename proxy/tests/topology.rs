@@ -150,6 +150,20 @@ endpoint = ["127.0.0.1:9001"]
 }
 
 #[test]
+fn limits_of_no_time_are_mistakes() {
+    for key in ["connect", "request", "perTry"] {
+        for none in ["0", "0s", "0ms"] {
+            let text = format!(
+                "[[listener]]\naddress = \"127.0.0.1:0\"\n[[service]]\nname = \"web\"\n[service.policy]\ntimeout = {{ {key} = \"{none}\" }}\n"
+            );
+            let report = parse(&text).expect_err(&text).to_string();
+            let start = format!("line 6: service[0].policy.timeout.{key}: {none} is out of range");
+            assert!(report.starts_with(&start), "{report}");
+        }
+    }
+}
+
+#[test]
 fn what_is_not_toml_is_told_line_by_line() {
     let text = "[proxy\nzone = a\n[[listener]]\naddress = \"127.0.0.1:4240\"\naddress = \"127.0.0.1:4241\"\nservice = \n";
     insta::assert_snapshot!(parse(text).expect_err("mistakes"));

@@ -93,6 +93,22 @@ fn a_file_being_written_is_not_taken_half() {
 }
 
 #[test]
+fn a_file_that_is_replaced_again_and_again_is_taken_every_second() {
+    let folder = Folder::new();
+    fs::write(folder.file(), topology(1)).expect("written");
+    let mut file = open(&folder.file());
+    let mut seen = Vec::new();
+    for services in 2..14 {
+        fs::write(folder.0.join("next"), topology(services)).expect("written");
+        fs::rename(folder.0.join("next"), folder.file()).expect("renamed");
+        seen.push(file.look().map(|told| told.expect("good").services.len()));
+    }
+    let told: Vec<usize> = seen.iter().flatten().copied().collect();
+    assert_eq!(told, [5, 9, 13], "each fourth look, which is a second: {seen:?}");
+    settle(&mut file, "the last one was taken");
+}
+
+#[test]
 fn touching_the_file_changes_nothing() {
     let folder = Folder::new();
     fs::write(folder.file(), topology(1)).expect("written");

@@ -143,6 +143,7 @@ fn a_failing_zone_is_explained() {
     (local.state, local.active, local.success_rate) = ("ejected".to_owned(), false, 0.42);
     (local.probe_in_ms, local.latency_ms) = (1_340.0, None);
     let decision = |seconds_ago, change: &str, reason: Option<&str>, detail: &str| DecisionView {
+        number: 1,
         seconds_ago,
         change: change.to_owned(),
         reason: reason.map(str::to_owned),

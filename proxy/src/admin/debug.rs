@@ -137,6 +137,8 @@ pub struct EndpointView {
 /// One change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DecisionView {
+    /// How many there were up to this one, since the service became known.
+    pub number: u64,
     /// Its age.
     pub seconds_ago: f64,
     /// What changed: `widen`, `narrow`, `reason`, `ejected`, `probe`, `probed`, `restored`, `remote_joined`, `remote_left`
@@ -267,9 +269,10 @@ impl From<Numbers> for NumbersView {
 fn decisions(decisions: &[Decision], now: Timestamp) -> Vec<DecisionView> {
     let mut before: Option<Numbers> = None;
     let mut views = Vec::with_capacity(decisions.len());
-    for Decision { event, endpoint } in decisions {
+    for Decision { number, event, endpoint } in decisions {
         let (change, reason) = names(event.change);
         views.push(DecisionView {
+            number: *number,
             seconds_ago: now.since(event.at).as_secs_f64(),
             change: change.to_owned(),
             reason: reason.map(str::to_owned),
@@ -283,7 +286,7 @@ fn decisions(decisions: &[Decision], now: Timestamp) -> Vec<DecisionView> {
 }
 
 /// The name of a change, and its reason where it has one.
-fn names(change: Change) -> (&'static str, Option<&'static str>) {
+pub(crate) fn names(change: Change) -> (&'static str, Option<&'static str>) {
     match change {
         Change::Widen { reason } => ("widen", Some(reason.as_str())),
         Change::Narrow { reason } => ("narrow", Some(reason.as_str())),

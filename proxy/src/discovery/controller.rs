@@ -167,7 +167,8 @@ impl Follower {
         self.connected = false;
         self.metrics.up.set(0.0);
         let lived = self.status.lost(why.clone());
-        tracing::warn!(%replica, ?lived, why, "the stream of the controller ended; what is known stays in force");
+        let lived_for = humantime::format_duration(Duration::from_secs(lived.as_secs()));
+        tracing::warn!(%replica, lived = %lived_for, why, "the stream of the controller ended; what is known stays in force");
         Some(lived)
     }
 
@@ -197,7 +198,7 @@ impl Follower {
                         outbox.extend(self.hear(message));
                     }
                     Ok(None) => return "the controller ended it".to_owned(),
-                    Err(status) => return format!("{:?}: {}", status.code(), status.message()),
+                    Err(status) => return format!("{}: {}", status.code(), status.message()),
                 },
                 room = sender.reserve(), if !outbox.is_empty() => match (room, outbox.pop_front()) {
                     (Ok(room), Some(message)) => room.send(message),

@@ -1,9 +1,10 @@
 //! The topology file over time: read at start, then again whenever it changes.
 //!
 //! It is looked at four times a second, and a change counts once two looks in a row saw the same content: so a file that is
-//! being written in place is not taken half, and the whole still takes effect within a second. Replacing the file by a rename
-//! and editing it in place both work, without anything of the operating system to go wrong. While nothing changes, a look is
-//! one `stat`.
+//! being written in place is not taken half, and the whole still takes effect within a second. A file that is replaced by a
+//! rename is whole from its first moment: one that is replaced again before each look is taken as it is, once a second. Replacing the file by a
+//! rename and editing it in place both work, without anything of the operating system to go wrong. While nothing changes, a
+//! look is one `stat`.
 
 use super::topology::report::Report;
 use super::{Place, World, topology};
@@ -13,11 +14,14 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::time::MissedTickBehavior;
 
 /// Pause between two looks at the file.
 const LOOK: Duration = Duration::from_millis(250);
+
+/// After so many looks in a row that saw another file each, the last one is taken: once a second.
+const RESTLESS_LOOKS: u32 = 4;
 
 /// Largest file: some 50,000 endpoints.
 const FILE_BYTES_MAX: u64 = 8 << 20;
@@ -55,6 +59,8 @@ pub struct TopologyFile {
     confirmed: Option<Stamp>,
     /// Seen by the last look, not yet by two.
     pending: Option<(Stamp, u64)>,
+    /// Looks in a row that found the file replaced by yet another one.
+    replaced: u32,
     /// Why the last look failed.
     failure: Option<io::ErrorKind>,
 }
@@ -68,9 +74,10 @@ impl TopologyFile {
             content: None,
             confirmed: None,
             pending: None,
+            replaced: 0,
             failure: None,
         };
-        let text =
+        let (_, text) =
             read(path).map_err(|reason| LoadError::Read { path: path.to_owned(), reason })?;
         file.content = Some(fingerprint(&text));
         let world = file.parse(&text)?;
@@ -87,6 +94,7 @@ impl TopologyFile {
             Err(reason) => {
                 // When it comes back, it is taken anew, whatever it holds.
                 (self.content, self.confirmed, self.pending) = (None, None, None);
+                self.replaced = 0;
                 let told = self.failure.replace(reason.kind()) == Some(reason.kind());
                 (!told).then(|| Err(LoadError::Read { path: self.path.clone(), reason }))
             }
@@ -94,17 +102,24 @@ impl TopologyFile {
     }
 
     fn changed(&mut self) -> io::Result<Option<String>> {
-        let stamp = Stamp::of(&self.path)?;
-        if self.confirmed == Some(stamp) {
+        if self.confirmed == Some(Stamp::of(&fs::metadata(&self.path)?)) {
+            self.replaced = 0;
             return Ok(None);
         }
-        let text = read(&self.path)?;
+        let (stamp, text) = read(&self.path)?;
         let content = fingerprint(&text);
         if self.pending != Some((stamp, content)) {
-            self.pending = Some((stamp, content));
-            return Ok(None);
+            let before = self.pending.replace((stamp, content));
+            let replaced = before
+                .map(|(seen, _)| seen)
+                .or(self.confirmed)
+                .is_some_and(|seen| seen.is_another_file(stamp));
+            self.replaced = if replaced { self.replaced + 1 } else { 0 };
+            if self.replaced < RESTLESS_LOOKS {
+                return Ok(None);
+            }
         }
-        (self.pending, self.confirmed) = (None, Some(stamp));
+        (self.pending, self.confirmed, self.replaced) = (None, Some(stamp), 0);
         let before = self.content.replace(content);
         Ok((before != Some(content)).then_some(text))
     }
@@ -168,33 +183,43 @@ fn tell(error: &LoadError) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     inode: u64,
+    /// Where the file system knows it.
+    born: Option<SystemTime>,
     bytes: u64,
     modified: (i64, i64),
     changed: (i64, i64),
 }
 
 impl Stamp {
-    fn of(path: &Path) -> io::Result<Self> {
-        let meta = fs::metadata(path)?;
-        Ok(Self {
+    fn of(meta: &fs::Metadata) -> Self {
+        Self {
             inode: meta.ino(),
+            born: meta.created().ok(),
             bytes: meta.len(),
             modified: (meta.mtime(), meta.mtime_nsec()),
             changed: (meta.ctime(), meta.ctime_nsec()),
-        })
+        }
+    }
+
+    /// The numbers of files that are gone are given out again.
+    fn is_another_file(self, other: Self) -> bool {
+        self.inode != other.inode || self.born != other.born
     }
 }
 
-fn read(path: &Path) -> io::Result<String> {
+/// The text and what it was read from: by the time that it is read, another file may stand at its path.
+fn read(path: &Path) -> io::Result<(Stamp, String)> {
     let mut text = String::new();
-    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    let file = File::open(path)?;
+    let stamp = Stamp::of(&file.metadata()?);
+    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
     if u64::try_from(text.len()).is_ok_and(|bytes| bytes > FILE_BYTES_MAX) {
         return Err(io::Error::new(
             io::ErrorKind::FileTooLarge,
             format!("larger than {FILE_BYTES_MAX} bytes"),
         ));
     }
-    Ok(text)
+    Ok((stamp, text))
 }
 
 fn fingerprint(text: &str) -> u64 {

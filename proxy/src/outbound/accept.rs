@@ -15,6 +15,7 @@ use crate::upstream::stream;
 use crate::worker::local::LocalService;
 use crate::worker::roster::{Command, Entry};
 use crate::worker::{LocalExecutor, Worker};
+use balance::time::Timestamp;
 use http::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
@@ -202,7 +203,8 @@ fn target(
             match inbound::judge(original, worker.own_ports(), is_ours) {
                 Ok(address) => Some(Target::Application(address)),
                 Err(reason) => {
-                    tracing::debug!(?reason, ?original, "a connection from outside was refused");
+                    let original = original.map(tracing::field::display);
+                    tracing::debug!(%reason, original, "a connection from outside was refused");
                     worker.refused().connected(Class::Rejected);
                     None
                 }
@@ -288,13 +290,16 @@ fn connection_window(share: usize) -> u32 {
     u32::try_from(window).unwrap_or(u32::MAX).min(CONNECTION_WINDOW)
 }
 
-async fn handle(
+/// The connection is busy from the moment of the call on, which is before anything more is read.
+fn handle(
     caller: Rc<Caller>,
     request: Request<Incoming>,
-) -> Result<http::Response<super::body::response::ResponseBody>, Infallible> {
+) -> impl Future<Output = Result<http::Response<super::body::response::ResponseBody>, Infallible>> {
     let busy = caller.busy();
-    let response = super::answer(&caller, request).await;
-    Ok(response.map(|body| body.keeping(busy)))
+    async move {
+        let response = super::answer(&caller, request).await;
+        Ok(response.map(|body| body.keeping(busy)))
+    }
 }
 
 impl Caller {
@@ -304,6 +309,11 @@ impl Caller {
             self.entry.upload_began();
             Uploading(Rc::clone(&self.entry))
         })
+    }
+
+    /// A request's head has arrived at this time.
+    pub(crate) fn asked(&self, now: Timestamp) {
+        self.entry.asked(now);
     }
 
     /// After the answer under way, its connection is to become something else.

@@ -85,7 +85,7 @@ pub(crate) fn classify(
         }
         Err(failed) => {
             let verdict = classify::failure(&failed.failure, replay.upload());
-            tracing::debug!(endpoint = %endpoint.shared().address, failure = %failed.failure, ?verdict, "no answer");
+            tracing::debug!(endpoint = %endpoint.shared().address, failure = %failed.failure, origin = %verdict.origin, "no answer");
             let served = match verdict.origin {
                 classify::Origin::Endpoint => exchange.answered(Outcome::Failure, exchange.now()),
                 classify::Origin::Caller | classify::Origin::Proxy => {

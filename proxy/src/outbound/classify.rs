@@ -17,6 +17,16 @@ pub(crate) enum Origin {
     Endpoint,
 }
 
+impl std::fmt::Display for Origin {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            Self::Caller => "caller",
+            Self::Proxy => "proxy",
+            Self::Endpoint => "endpoint",
+        })
+    }
+}
+
 /// How far an attempt without an answer came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reached {

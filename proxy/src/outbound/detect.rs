@@ -6,10 +6,11 @@ use crate::flood::Side;
 use crate::flood::metered::Metered;
 use crate::metrics::edge::{self, Closed, Peer};
 use crate::outbound::opaque::{self, Link};
+use crate::outbound::unparsed::Replacement;
 use crate::overload::Overload;
 use crate::upstream::stream;
 use crate::worker::local::LocalService;
-use crate::worker::roster::Entry;
+use crate::worker::roster::{End, Entry, HALF_CLOSE_WITHIN};
 use bytes::Bytes;
 use std::io::{Error, ErrorKind, IoSlice, Result};
 use std::pin::Pin;
@@ -19,6 +20,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::Sleep;
 
 /// What a caller speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +46,10 @@ pub(crate) struct Inbound {
     header: usize,
     /// Counts the frames of an HTTP/2 connection.
     meter: Metered,
+    /// What is written in place of the HTTP library's own answer.
+    replacement: Option<Box<Replacement>>,
+    /// How long it may be unknown whether the caller ended its side within a body.
+    doubt: Option<Pin<Box<Sleep>>>,
 }
 
 /// How long a silent caller is waited for before the endpoint is asked whether it speaks first. HTTP callers send their
@@ -222,7 +228,16 @@ const fn is_token(byte: u8) -> bool {
 
 impl Inbound {
     pub(crate) fn new(stream: TcpStream, entry: Rc<Entry>, overload: Arc<Overload>) -> Self {
-        Self { stream, entry, overload, early: Bytes::new(), header: 0, meter: Metered::default() }
+        Self {
+            stream,
+            entry,
+            overload,
+            early: Bytes::new(),
+            header: 0,
+            meter: Metered::default(),
+            replacement: None,
+            doubt: None,
+        }
     }
 
     /// Reads what the caller still sends and throws it away, until it has closed too. Closing over unread bytes makes the
@@ -286,8 +301,38 @@ impl Inbound {
         if length > 0 {
             self.entry.received();
             self.header = if self.entry.reads_header() { self.header + length } else { 0 };
+        } else if matches!(read, Poll::Ready(Ok(()))) && buffer.remaining() > 0 {
+            return self.end(cx);
         }
         read
+    }
+
+    /// The caller's side is at its end. The HTTP library is told so once nothing is answered any more; the entry wakes it then.
+    fn end(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        match self.entry.end() {
+            End::Gone => Poll::Ready(Ok(())),
+            End::AwaitsAnswer => Poll::Pending,
+            End::PerhapsWithinBody => {
+                let doubt = || Box::pin(tokio::time::sleep(HALF_CLOSE_WITHIN));
+                self.doubt.get_or_insert_with(doubt).as_mut().poll(cx).map(Ok)
+            }
+        }
+    }
+
+    /// Writes another answer than the one that is to be written, where the HTTP library made that one.
+    fn replace(
+        &mut self,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Option<Poll<Result<usize>>> {
+        if self.replacement.is_none() && self.entry.reads_header() {
+            self.replacement = Replacement::of(slices);
+        }
+        let written = self.replacement.as_mut()?.poll_write(&mut self.stream, cx);
+        if written.is_ready() {
+            self.replacement = None;
+        }
+        Some(written)
     }
 
     fn note_written(
@@ -325,8 +370,10 @@ impl AsyncWrite for Inbound {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.note_written(written, &[IoSlice::new(bytes)])
+        let slices = [IoSlice::new(bytes)];
+        let replaced = self.replace(cx, &slices);
+        let written = replaced.unwrap_or_else(|| Pin::new(&mut self.stream).poll_write(cx, bytes));
+        self.note_written(written, &slices)
     }
 
     fn poll_write_vectored(
@@ -334,7 +381,9 @@ impl AsyncWrite for Inbound {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        let replaced = self.replace(cx, slices);
+        let written =
+            replaced.unwrap_or_else(|| Pin::new(&mut self.stream).poll_write_vectored(cx, slices));
         self.note_written(written, slices)
     }
 

@@ -8,7 +8,8 @@ use http::header::{
     CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, EXPECT, HOST, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::uri::Scheme;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 
 const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
 
@@ -32,9 +33,21 @@ pub(crate) fn check(version: Version, head: &Parts) -> Result<(), Refusal> {
     }
     match version {
         // The HTTP/1 parser has applied the limits already.
-        Version::Http1 => check_transfer_encoding(&head.headers),
+        Version::Http1 => {
+            check_scheme(&head.uri).and_then(|()| check_transfer_encoding(&head.headers))
+        }
         Version::Http2 if limits::too_large(&head.headers) => Err(Refusal::HeadersTooLarge),
         Version::Http2 => Ok(()),
+    }
+}
+
+/// An absolute target is a wish to be forwarded by its scheme (RFC 9112, 3.2.2), and calls are forwarded in plain text only. Over
+/// HTTP/2 the scheme may be what a balancer in front has ended.
+fn check_scheme(target: &Uri) -> Result<(), Refusal> {
+    match target.scheme() {
+        None => Ok(()),
+        Some(scheme) if *scheme == Scheme::HTTP => Ok(()),
+        Some(_) => Err(Refusal::Scheme),
     }
 }
 

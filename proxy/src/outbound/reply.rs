@@ -9,10 +9,16 @@ use http::{HeaderName, HeaderValue, Response, StatusCode};
 /// Why the proxy answers itself: one closed list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
+    /// The head is no HTTP/1.
+    Malformed,
+    /// The target is longer than any that the HTTP/1 library reads.
+    TargetTooLong,
     /// No `Host`, two of them, or one that is no authority.
     Host,
     /// A `Transfer-Encoding` other than `chunked`, or more than one.
     TransferEncoding,
+    /// An absolute target with another scheme than `http`.
+    Scheme,
     /// Header or trailers over the limits.
     HeadersTooLarge,
     /// `CONNECT` is not offered here.
@@ -45,7 +51,12 @@ const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 impl Refusal {
     const fn status(self) -> StatusCode {
         match self {
-            Self::Host | Self::TransferEncoding | Self::RequestBody => StatusCode::BAD_REQUEST,
+            Self::Malformed
+            | Self::Host
+            | Self::TransferEncoding
+            | Self::Scheme
+            | Self::RequestBody => StatusCode::BAD_REQUEST,
+            Self::TargetTooLong => StatusCode::URI_TOO_LONG,
             Self::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
             Self::UnknownService | Self::NoEndpoints | Self::Unreachable | Self::Overloaded => {
@@ -59,8 +70,11 @@ impl Refusal {
     /// INTERNAL for what the caller did wrong, as gRPC maps 400 and 431; `DEADLINE_EXCEEDED` or UNAVAILABLE for the rest.
     const fn grpc_status(self) -> &'static str {
         match self {
-            Self::Host
+            Self::Malformed
+            | Self::TargetTooLong
+            | Self::Host
             | Self::TransferEncoding
+            | Self::Scheme
             | Self::RequestBody
             | Self::HeadersTooLarge
             | Self::Connect => "13",
@@ -77,8 +91,11 @@ impl Refusal {
     /// What `tidegate-reason` and the metrics say.
     pub(crate) const fn name(self) -> &'static str {
         match self {
+            Self::Malformed => "bad_request",
+            Self::TargetTooLong => "target_too_long",
             Self::Host => "bad_host",
             Self::TransferEncoding => "bad_transfer_encoding",
+            Self::Scheme => "scheme_refused",
             Self::HeadersTooLarge => "headers_too_large",
             Self::Connect => "connect_refused",
             Self::UnknownService => "unknown_service",
@@ -94,8 +111,13 @@ impl Refusal {
 
     const fn text(self) -> &'static str {
         match self {
+            Self::Malformed => "the head of the request is not valid HTTP/1",
+            Self::TargetTooLong => "the request's target is too long",
             Self::Host => "the request needs exactly one valid Host",
             Self::TransferEncoding => "the only transfer coding understood is one 'chunked'",
+            Self::Scheme => {
+                "calls are forwarded as http only: call the service by http, or open TLS to it yourself"
+            }
             Self::HeadersTooLarge => "more than 64 KiB or 200 fields in the header or trailers",
             Self::Connect => "CONNECT is not offered here",
             Self::UnknownService => "no service of this name is known",
@@ -133,6 +155,16 @@ fn plain(refusal: Refusal) -> Response<ResponseBody> {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
+}
+
+/// The answer to an HTTP/1 request as bytes, after which the connection ends.
+pub(crate) fn http1(refusal: Refusal) -> String {
+    let (status, reason, text) = (refusal.status(), refusal.name(), refusal.text());
+    format!(
+        "HTTP/1.1 {status}\r\n{REASON}: {reason}\r\ncontent-type: text/plain; charset=utf-8\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n{text}",
+        text.len()
+    )
 }
 
 /// A trailers-only answer: gRPC clients look at nothing else.

@@ -136,7 +136,7 @@ async fn look_up(caller: &Caller, host: &[u8], version: u64) -> Result<Memo, Ref
     let text = Bytes::copy_from_slice(host);
     let header = HeaderValue::from_maybe_shared(text.clone()).map_err(|_invalid| Refusal::Host)?;
     let authority = Authority::from_maybe_shared(text).map_err(|_invalid| Refusal::Host)?;
-    if authority.as_str().contains('@') {
+    if !is_host_and_port(&authority) {
         return Err(Refusal::Host);
     }
     let worker = &caller.worker;
@@ -167,6 +167,19 @@ async fn of_gateway(
         // The host is kept in use: it may become a service's.
         Ok((_, known)) => (route, known),
         Err(_) => (route, known),
+    }
+}
+
+/// Whether it is a host with a port or without one (RFC 9110, 7.2). The library takes anything for a port.
+fn is_host_and_port(authority: &Authority) -> bool {
+    let port = authority.as_str().strip_prefix(authority.host()).map(|rest| rest.strip_prefix(':'));
+    match port {
+        Some(Some("")) => true,
+        Some(Some(port)) => {
+            port.bytes().all(|byte| byte.is_ascii_digit()) && authority.port_u16().is_some()
+        }
+        Some(None) => authority.as_str().len() == authority.host().len(),
+        None => false,
     }
 }
 

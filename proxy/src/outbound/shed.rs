@@ -2,7 +2,7 @@
 //! there is not.
 
 use crate::metrics::edge::{self, Closed, Peer};
-use crate::outbound::reply::Refusal;
+use crate::outbound::reply::{self, Refusal};
 use crate::worker::Worker;
 use std::io::Result;
 use std::rc::Rc;
@@ -42,12 +42,8 @@ async fn tell(mut stream: TcpStream) -> Result<()> {
     let is_request =
         first.first().is_some_and(u8::is_ascii_alphabetic) && !first.starts_with(b"PRI ");
     if is_request {
-        let reason = Refusal::Overloaded.name();
-        let answer = format!(
-            "HTTP/1.1 503 Service Unavailable\r\ntidegate-reason: {reason}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-        );
-        edge::refused(Refusal::Overloaded as usize, reason);
-        stream.write_all(answer.as_bytes()).await?;
+        edge::refused(Refusal::Overloaded as usize, Refusal::Overloaded.name());
+        stream.write_all(reply::http1(Refusal::Overloaded).as_bytes()).await?;
         stream.shutdown().await?;
         // Closing over unread bytes would take the answer away again.
         while stream.read(&mut bytes).await? > 0 {}

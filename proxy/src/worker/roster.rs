@@ -1,9 +1,11 @@
 //! The connections of callers that one worker serves. One sweep a second finds those that are idle or slow for too long, so
 //! that no request sets a timer; the same list tells all of them to drain.
 
+use crate::clock::Clock;
 use crate::metrics::edge::{self, Closed, Peer};
 use crate::outbound::detect::Version;
 use crate::tunnel::Watch;
+use crate::worker::Cut;
 use balance::time::Timestamp;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -35,6 +37,11 @@ impl Default for Patience {
 /// A caller has this long to read the last answer and close, before its connection is closed over what it still sends.
 const LINGER_MAX: Duration = Duration::from_secs(1);
 
+/// A caller that ends its side this soon after its request waits for the answer; one that ends it later has given up. TCP does
+/// not tell the two apart, but the first sends its end right behind the request, and the second has waited for its own limit
+/// before. Who gives up sooner than this has its request carried to its end.
+pub(crate) const HALF_CLOSE_WITHIN: Duration = Duration::from_millis(20);
+
 /// An opaque connection of which one end is done is closed when the other one is silent for this time. The kernel's own
 /// tables forget such a connection after a minute, so that nothing would ever come of waiting longer.
 const HALF_CLOSED_MAX: Duration = Duration::from_mins(1);
@@ -43,6 +50,7 @@ const HALF_CLOSED_MAX: Duration = Duration::from_mins(1);
 #[derive(Debug)]
 pub(crate) struct Roster {
     patience: Patience,
+    clock: Clock,
     entries: RefCell<Vec<Option<Rc<Entry>>>>,
     free: RefCell<Vec<usize>>,
     open: Cell<usize>,
@@ -68,6 +76,13 @@ pub(crate) struct Entry {
     moved: Cell<bool>,
     /// Bodies of requests that have not been read to their end.
     uploads: Cell<u32>,
+    clock: Clock,
+    /// When the last request had arrived whole.
+    asked: Cell<Option<Timestamp>>,
+    /// Whether the caller ended its side, it is not known yet whether within a body.
+    ended: Cell<bool>,
+    /// Whether the caller ended its side right behind its request.
+    half_closed: Cell<bool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +120,18 @@ pub(crate) enum Command {
     Close,
 }
 
+/// What the end of a caller's side means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It has gone.
+    Gone,
+    /// It has said all and waits for the answer.
+    AwaitsAnswer,
+    /// The body of its request is not known to be whole. It may have been read already and be on its way through the HTTP
+    /// library: that is known soon.
+    PerhapsWithinBody,
+}
+
 /// A place in the roster, given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Member<'a> {
@@ -114,9 +141,10 @@ pub(crate) struct Member<'a> {
 }
 
 impl Roster {
-    pub(crate) fn new(patience: Patience) -> Self {
+    pub(crate) fn new(patience: Patience, clock: Clock) -> Self {
         Self {
             patience,
+            clock,
             entries: RefCell::default(),
             free: RefCell::default(),
             open: Cell::default(),
@@ -136,6 +164,10 @@ impl Roster {
             write_blocked: Cell::new(false),
             moved: Cell::new(false),
             uploads: Cell::new(0),
+            clock: self.clock,
+            asked: Cell::new(None),
+            ended: Cell::new(false),
+            half_closed: Cell::new(false),
         });
         let mut entries = self.entries.borrow_mut();
         let index = self.free.borrow_mut().pop().unwrap_or_else(|| {
@@ -205,6 +237,23 @@ impl Roster {
                 entry.tell(Command::Close);
             }
         });
+    }
+
+    /// What ends before its time if everything ends now.
+    pub(crate) fn under_way(&self) -> Cut {
+        let cut = Cell::new(Cut::default());
+        self.each(|entry| {
+            let mut sum = cut.get();
+            match entry.spoken.get() {
+                Spoken::Opaque => sum.connections += 1,
+                Spoken::Http(_) => {
+                    sum.requests += usize::try_from(entry.requests.get()).unwrap_or(usize::MAX);
+                }
+                Spoken::Unknown => {}
+            }
+            cut.set(sum);
+        });
+        cut.get()
     }
 
     /// Tells HTTP/2 callers to open no new streams here.
@@ -300,7 +349,12 @@ impl Entry {
 
     /// It was read to its end, or is not wanted.
     pub(crate) fn upload_ended(&self) {
-        self.uploads.set(self.uploads.get().saturating_sub(1));
+        let left = self.uploads.get().saturating_sub(1);
+        self.uploads.set(left);
+        if left == 0 {
+            self.asked.set(Some(self.clock.now()));
+            self.half_closed.set(self.half_closed.get() || self.ended.get());
+        }
     }
 
     /// Whether its HTTP/1 connection has nothing to remember: all requests were read and all answers written.
@@ -324,12 +378,33 @@ impl Entry {
         }
     }
 
+    /// A request's head has arrived.
+    pub(crate) fn asked(&self, now: Timestamp) {
+        self.asked.set(Some(now));
+    }
+
+    /// What the end of the caller's side means.
+    pub(crate) fn end(&self) -> End {
+        if self.phase.get() != Phase::Busy || self.spoken.get() != Spoken::Http(Version::Http1) {
+            return End::Gone;
+        }
+        if self.uploads.get() > 0 {
+            self.ended.set(true);
+            return End::PerhapsWithinBody;
+        }
+        let since = |asked| self.clock.now().since(asked);
+        if self.asked.get().is_none_or(|asked| since(asked) <= HALF_CLOSE_WITHIN) {
+            self.half_closed.set(true);
+        }
+        if self.half_closed.get() { End::AwaitsAnswer } else { End::Gone }
+    }
+
     /// Whether nothing has moved since the last question though something should have. What is no HTTP has its own rules for
     /// that.
     fn stands_still(&self) -> bool {
         self.spoken.get() != Spoken::Opaque
             && !self.moved.replace(false)
-            && (self.body_wanted.get() || self.write_blocked.get())
+            && (self.body_wanted.get() || self.write_blocked.get() || self.half_closed.get())
     }
 
     pub(crate) fn speaks(&self, version: Version) {
@@ -360,6 +435,7 @@ impl Entry {
 
     pub(crate) fn request_began(&self) {
         self.requests.set(self.requests.get() + 1);
+        self.asked.set(None);
         self.enter(Phase::Busy);
     }
 
@@ -369,6 +445,9 @@ impl Entry {
         self.body_wanted.set(false);
         if left == 0 && self.phase.get() == Phase::Busy {
             self.enter(Phase::Idle);
+            if self.half_closed.get() {
+                self.wake();
+            }
         }
     }
 
@@ -389,6 +468,10 @@ impl Entry {
 
     pub(crate) fn tell(&self, command: Command) {
         self.command.set(Some(command));
+        self.wake();
+    }
+
+    fn wake(&self) {
         if let Some(waker) = self.waker.borrow_mut().take() {
             waker.wake();
         }
@@ -396,54 +479,4 @@ impl Entry {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What happens to a connection.
-    type Happens = fn(&Entry);
-
-    #[test]
-    fn only_what_has_nothing_to_remember_rests() {
-        let cases: [(&str, Happens, bool); 9] = [
-            ("an answered request", |_| (), true),
-            ("HTTP/2", |entry| entry.speaks(Version::Http2), false),
-            ("bytes of a header", Entry::received, false),
-            ("a request", Entry::request_began, false),
-            ("an answer that is not taken", Entry::cannot_write, false),
-            ("a body under way", Entry::upload_began, false),
-            ("a command that was not heard yet", |entry| entry.tell(Command::Drain), false),
-            ("the end of our side", Entry::lingers, false),
-            ("what is no HTTP", Entry::is_opaque, false),
-        ];
-        let roster = Roster::new(Patience::default());
-        for (what, happens, expected) in cases {
-            let member = roster.join();
-            member.entry.speaks(Version::Http1);
-            member.entry.request_began();
-            member.entry.request_ended();
-            happens(&member.entry);
-            assert_eq!(member.entry.may_rest(), expected, "{what}");
-        }
-    }
-
-    #[test]
-    fn a_drain_leaves_connections_open_that_may_be_about_to_ask() {
-        let at = |seconds: u64| Timestamp::from_nanos(seconds * 1_000_000_000);
-        let roster = Roster::new(Patience::default());
-        let members = [(); 4].map(|()| roster.join());
-        let [quiet, _silent, busy, tunnel] = &members;
-        for member in [quiet, busy] {
-            member.entry.speaks(Version::Http1);
-        }
-        busy.entry.request_began();
-        tunnel.entry.is_opaque();
-        let told = || members.each_ref().map(|member| member.entry.command(Waker::noop()));
-        roster.sweep(at(10));
-        roster.drain_idle(Duration::from_secs(5), at(14));
-        assert_eq!(told(), [None; 4]);
-        roster.drain_idle(Duration::from_secs(5), at(15));
-        let expected = [Some(Command::Drain), Some(Command::Close), None, None];
-        assert_eq!(told(), expected);
-        assert_eq!((roster.open(), roster.seen()), (4, 4));
-    }
-}
+mod tests;

@@ -30,7 +30,7 @@ pub(super) struct Started {
     pub(super) address: SocketAddr,
     pub(super) signal: Signal,
     /// Ends when the worker does.
-    pub(super) serving: JoinHandle<()>,
+    pub(super) serving: JoinHandle<crate::worker::Cut>,
 }
 
 pub(super) fn runtime() -> LocalRuntime {

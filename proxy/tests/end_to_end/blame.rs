@@ -58,7 +58,7 @@ async fn a_caller_that_gives_up_leaves_nothing_behind() {
             proxy.snapshot().endpoints().any(|(_, seen)| seen.outstanding > 0)
         })
         .await;
-        drop(wire);
+        wire.loses_patience().await;
         proxy.settles().await;
     }
     let ended = proxy.counted("tidegate_requests_total", &["class=\"cancelled\""])
@@ -101,7 +101,7 @@ async fn a_caller_that_leaves_in_the_middle_of_an_answer_is_a_cancel() {
     let mut wire = connect(proxy.address).await;
     wire.write("GET / HTTP/1.1\r\nhost: t\r\n\r\n").await;
     assert!(wire.more().await);
-    drop(wire);
+    wire.loses_patience().await;
     proxy.settles().await;
     assert!(untouched(&proxy));
     proxy.counts("tidegate_requests_total", &["class=\"cancelled\""], 1.0).await;

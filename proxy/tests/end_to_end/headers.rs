@@ -46,6 +46,13 @@ async fn dangerous_requests_are_refused_and_no_endpoint_sees_them() {
         ("GET / HTTP/1.1\r\n\r\n", 400, Some("bad_host")),
         ("GET / HTTP/1.1\r\nhost: a b\r\n\r\n", 400, Some("bad_host")),
         ("GET / HTTP/1.1\r\nhost: user@a\r\n\r\n", 400, Some("bad_host")),
+        ("GET / HTTP/1.1\r\nhost: a:http\r\n\r\n", 400, Some("bad_host")),
+        ("GET / HTTP/1.1\r\nhost: a:65536\r\n\r\n", 400, Some("bad_host")),
+        ("GET / HTTP/1.1\r\nhost: a:+80\r\n\r\n", 400, Some("bad_host")),
+        ("GET / HTTP/1.1\r\nhost: [::1]:x\r\n\r\n", 400, Some("bad_host")),
+        ("GET http://a:http/ HTTP/1.1\r\nhost: a\r\n\r\n", 400, Some("bad_host")),
+        ("GET https://a/ HTTP/1.1\r\nhost: a\r\n\r\n", 400, Some("scheme_refused")),
+        ("GET ftp://a/ HTTP/1.1\r\nhost: a\r\n\r\n", 400, Some("scheme_refused")),
         (
             "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
             400,
@@ -57,11 +64,12 @@ async fn dangerous_requests_are_refused_and_no_endpoint_sees_them() {
             Some("bad_transfer_encoding"),
         ),
         ("CONNECT a:1 HTTP/1.1\r\nhost: a:1\r\n\r\n", 405, Some("connect_refused")),
-        ("GET / HTTP/1.1\r\nhost: a\r\nname : x\r\n\r\n", 400, None),
+        ("GET / HTTP/1.1\r\nhost: a\r\nname : x\r\n\r\n", 400, Some("bad_request")),
+        ("GET / HTTP/9.9\r\nhost: a\r\n\r\n", 400, Some("bad_request")),
         (
             "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
             400,
-            None,
+            Some("bad_request"),
         ),
     ];
     for (request, status, reason) in cases {
@@ -129,6 +137,8 @@ async fn limits_are_the_same_on_http1_and_http2() {
         let lines = lines.concat();
         let answer = ask(proxy.address, format!("GET / HTTP/1.1\r\nhost: t\r\n{lines}\r\n")).await;
         assert_eq!(answer.status(), status, "http1, {fields} fields of {size}");
+        let reason = (status == 431).then_some("headers_too_large");
+        assert_eq!(answer.field("tidegate-reason").as_deref(), reason, "{fields} fields of {size}");
         let mut request = Request::get("http://t/");
         for number in 0..fields {
             request = request.header(format!("x-{number}"), &value);

@@ -207,3 +207,59 @@ async fn a_forward_listener_finds_the_service_by_host() {
         assert_eq!(answer.status(), status, "{request}");
     }
 }
+
+/// An endpoint that answers by the body that it got, when it is told to.
+async fn held(release: &std::sync::Arc<tokio::sync::Notify>) -> Endpoint {
+    let release = std::sync::Arc::clone(release);
+    Endpoint::raw(move |mut wire| {
+        let release = std::sync::Arc::clone(&release);
+        async move {
+            while let Some(request) = wire.message(Bodiless::Empty).await {
+                release.notified().await;
+                let body = request.text();
+                let answer =
+                    format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+                wire.write(answer).await;
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_that_ends_its_side_behind_its_request_gets_the_answer() {
+    let release = std::sync::Arc::default();
+    let endpoint = held(&release).await;
+    let proxy = Proxy::http1("http1-half-close", &[endpoint.address]);
+    let requests = [
+        "GET / HTTP/1.1\r\nhost: t\r\n\r\n",
+        "GET / HTTP/1.0\r\n\r\n",
+        "POST / HTTP/1.1\r\nhost: t\r\ncontent-length: 5\r\n\r\nhello",
+        "POST / HTTP/1.1\r\nhost: t\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    ];
+    for request in requests {
+        let mut wire = connect(proxy.address).await;
+        wire.write(request).await;
+        wire.half_close().await;
+        release.notify_one();
+        let answer = wire.message(Bodiless::UntilClose).await.expect(request);
+        let body = if request.starts_with("POST") { "hello" } else { "" };
+        assert_eq!((answer.status(), answer.text().as_str()), (200, body), "{request}");
+        assert!(wire.is_at_end().await, "nothing can follow: {request}");
+    }
+    proxy.settles().await;
+    proxy.counts("tidegate_requests_total", &["class=\"success\""], 4.0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_that_ends_its_side_within_a_body_is_refused() {
+    let release = std::sync::Arc::default();
+    let endpoint = held(&release).await;
+    let proxy = Proxy::http1("http1-half-body", &[endpoint.address]);
+    let mut wire = connect(proxy.address).await;
+    wire.write("POST / HTTP/1.1\r\nhost: t\r\ncontent-length: 5\r\n\r\nhe").await;
+    wire.half_close().await;
+    let answer = wire.message(Bodiless::UntilClose).await;
+    assert!(answer.is_none_or(|answer| answer.status() == 400));
+    proxy.settles().await;
+}

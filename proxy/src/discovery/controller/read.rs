@@ -109,7 +109,7 @@ impl Head {
 pub(super) fn policy(sent: &proto::Policy, before: Option<&Chosen>) -> Result<Chosen, String> {
     let source = PolicySource::ALL.into_iter().find(|source| source.as_str() == sent.source);
     let source =
-        source.ok_or_else(|| format!("a policy from {:?}, which is not known", sent.source))?;
+        source.ok_or_else(|| format!("a policy from {}, which is not known", sent.source))?;
     let same = before.filter(|before| before.json == sent.json);
     let policy = match same {
         Some(before) => Arc::clone(&before.policy),

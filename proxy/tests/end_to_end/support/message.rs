@@ -47,6 +47,18 @@ impl Wire {
     }
 
     /// Whether more bytes came; `false` at the end of the connection, orderly or not.
+    /// Ends this side; the other one may go on.
+    pub(crate) async fn half_close(&mut self) {
+        within("half-close", self.stream.shutdown()).await.unwrap();
+    }
+
+    /// Waits for an answer as long as somebody without patience does, who is sure not to get one.
+    pub(crate) async fn loses_patience(mut self) {
+        let limit = std::time::Duration::from_millis(50);
+        let answer = tokio::time::timeout(limit, self.more()).await;
+        assert!(answer.is_err(), "an answer came");
+    }
+
     pub(crate) async fn more(&mut self) -> bool {
         within("read", self.stream.read_buf(&mut self.buffer)).await.is_ok_and(|length| length > 0)
     }

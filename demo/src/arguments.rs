@@ -1,12 +1,13 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::backend::BackendArguments;
 use crate::fault::Fault;
 use crate::load::LoadArguments;
 use crate::policy::Policy;
+use crate::priority::OwnSession;
 
 /// Three zones on one machine; one fails and heals, under several locality policies at once.
 ///
@@ -23,6 +24,9 @@ pub(crate) struct Cli {
 }
 
 const AFTER_HELP: &str = "\
+The demo's processes get sessions of their own, and go before others (nice -10) where root or CAP_SYS_NICE allows it, so that
+other work on the machine does not show in the figures.
+
 Faults of zone a (all three of its backends):
   fast        every request fails with 503 after 1 ms
   slow        every request fails with 503 after 500 ms
@@ -44,9 +48,11 @@ pub(crate) enum Command {
     /// One scripted server, for use alone: HTTP/1.1 and HTTP/2, switched over HTTP while it runs
     #[command(after_help = BACKEND_HELP)]
     Backend(BackendArguments),
-    /// One oha load that starts at a given moment (used by the demo itself)
-    #[command(hide = true)]
+    /// oha, built in: its arguments stand after --, as in `demo load -- -z 10s -q 100 http://127.0.0.1:PORT/`
     Load(LoadArguments),
+    /// A program in a session of its own (used by the demo itself)
+    #[command(hide = true)]
+    OwnSession(OwnSession),
 }
 
 const BACKEND_HELP: &str = "\
@@ -79,7 +85,7 @@ pub(crate) struct RunArguments {
     #[arg(long)]
     pub(crate) plain: bool,
     /// Folder for report.html, report.json, logs and topology files
-    #[arg(long, default_value = "target/demo", value_name = "DIR")]
+    #[arg(long, default_value_os_t = report_folder(), value_name = "DIR")]
     pub(crate) report: PathBuf,
     /// Keep everything running afterwards, load included, for this long at most; Ctrl-C ends it
     #[arg(
@@ -106,6 +112,13 @@ pub(crate) struct RunArguments {
     /// An oha binary to use instead of the built-in one
     #[arg(long, value_name = "PATH")]
     pub(crate) oha: Option<PathBuf>,
+}
+
+/// The report's folder, wherever the demo is started from: in cargo's target folder, if this program lies there.
+fn report_folder() -> PathBuf {
+    let program = std::env::current_exe().unwrap_or_default();
+    let is_target = |folder: &&Path| folder.join("CACHEDIR.TAG").is_file();
+    program.ancestors().find(is_target).unwrap_or_else(|| Path::new("target")).join("demo")
 }
 
 /// `--hold` is bounded, since it keeps two cores busy.
@@ -153,6 +166,7 @@ mod tests {
         );
         assert_eq!((run.rate, run.connections, run.hold), (100, 400, None));
         assert_eq!(run.latency.to_string(), "20ms");
+        assert!(run.report.is_absolute() && run.report.ends_with("target/demo"));
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub(crate) struct Child {
     name: String,
     log: PathBuf,
     process: tokio::process::Child,
+    /// Whether its end was told.
+    told: bool,
     /// Held apart, since waiting for a process closes the standard input that it has.
     #[expect(dead_code, reason = "held for its drop")]
     stdin: Option<ChildStdin>,
@@ -33,12 +35,13 @@ impl Child {
         let out = file.with_context(|| format!("cannot write {}", log.display()))?;
         let error = out.try_clone().context("cannot open a log twice")?;
         command.stdin(Stdio::piped()).stdout(out).stderr(error).kill_on_drop(true);
-        // A process group of its own: Ctrl-C in the terminal reaches the demo alone, which ends its children in order.
-        let process = command.process_group(0).spawn();
+        // Its session is its own soon (see `priority`), so that Ctrl-C in the terminal reaches the demo alone, which ends its
+        // children in order; it cannot become one in a process group of its own.
+        let process = command.spawn();
         let program = command.as_std().get_program().display().to_string();
         let mut process = process.with_context(|| format!("cannot start {program} as {name}"))?;
         let stdin = process.stdin.take();
-        Ok(Self { name: name.to_owned(), log, process, stdin })
+        Ok(Self { name: name.to_owned(), log, process, told: false, stdin })
     }
 
     /// What it is called in messages.
@@ -63,6 +66,13 @@ impl Child {
             Ok(Some(status)) => Err(self.died(status)),
             Err(error) => Err(error).with_context(|| format!("cannot ask after {}", self.name)),
         }
+    }
+
+    /// The same, once only: whoever plays with it may end it.
+    pub(crate) fn ended(&mut self) -> Option<anyhow::Error> {
+        let error = self.check_running().err().filter(|_| !self.told)?;
+        self.told = true;
+        Some(error)
     }
 
     /// Waits until it ends by itself; an error when it fails or takes longer than `limit`.
@@ -186,6 +196,7 @@ mod tests {
         .unwrap();
         child.process.wait().await.unwrap();
         let error = child.check_running().unwrap_err().to_string();
+        assert!(child.ended().is_some() && child.ended().is_none(), "told once");
         std::fs::remove_file(&child.log).unwrap();
         assert!(error.contains("no such zone") && error.contains('3'), "{error}");
     }

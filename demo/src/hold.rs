@@ -1,5 +1,6 @@
 //! `--hold`: everything goes on, for looking around with oha, curl and Prometheus.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use crate::arguments::RunArguments;
 use crate::clock::{Clock, Deadline};
 use crate::fault::FAULTY_ZONE;
 use crate::policy::{Policy, SERVICE, ZONES};
+use crate::run::say;
 use crate::timeline::Timeline;
 use crate::world::{Proxy, RunningLoad, World, write_atomically};
 
@@ -35,7 +37,7 @@ pub(crate) fn before(targets: &Path) -> String {
     )
 }
 
-/// Ports, a ready oha command and the queries that agree with the report.
+/// Ports, ready commands and the queries that agree with the report.
 pub(crate) fn text(
     world: &World,
     arguments: &RunArguments,
@@ -57,11 +59,8 @@ pub(crate) fn text(
         )
     }));
     if let Some(proxy) = shown(world) {
-        lines.push("Load of your own:".to_owned());
-        lines.push(format!(
-            "  oha -z 10s -q {} -c 50 -t 2s http://{}/",
-            arguments.rate, proxy.listen
-        ));
+        lines.push("A request, and a load, of your own:".to_owned());
+        lines.extend(own_calls(world.program(), proxy.listen, arguments.rate));
     }
     lines.push(format!(
         "The fault in PromQL, as in the report (Prometheus with demo/prometheus.yml, fault {}):",
@@ -74,6 +73,19 @@ pub(crate) fn text(
     let limit = arguments.hold.unwrap_or_default();
     lines.push(format!("it ends by itself after {}.", humantime::format_duration(limit)));
     lines.join("\n")
+}
+
+/// Commands that work as they stand.
+fn own_calls(program: &Path, listen: SocketAddr, rate: u32) -> [String; 2] {
+    [
+        format!(
+            "  curl -i -o /dev/null -s -w '%{{http_code}} in %{{time_total}} s\\n' http://{listen}/"
+        ),
+        format!(
+            "  {} load -- --no-tui -z 10s -q {rate} -c 50 -t 2s http://{listen}/",
+            program.display()
+        ),
+    ]
 }
 
 fn shown(world: &World) -> Option<&Proxy> {
@@ -114,7 +126,7 @@ fn queries(seconds: u32, end: Option<Duration>) -> [(&'static str, String); 3] {
     ]
 }
 
-/// Waits for the limit; ends early when a process dies.
+/// Waits for the limit. What is ended by hand meanwhile is said, and the rest goes on.
 pub(crate) async fn until_over(
     world: &mut World,
     mut loads: Vec<RunningLoad>,
@@ -122,8 +134,10 @@ pub(crate) async fn until_over(
 ) -> anyhow::Result<()> {
     let over = Deadline::within(limit);
     while !over.is_over() {
-        world.check_running()?;
-        loads.retain_mut(|load| load.process.check_running().is_ok());
+        for ended in world.ended() {
+            say(&format!("{ended:#}\nThe rest keeps running."))?;
+        }
+        loads.retain_mut(|load| load.process.ended().is_none());
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     Ok(())
@@ -132,6 +146,17 @@ pub(crate) async fn until_over(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_load_that_is_shown_is_one_that_this_program_takes() {
+        use clap::Parser as _;
+        let calls = own_calls(Path::new("/x/demo"), ([127, 0, 0, 1], 8080).into(), 100);
+        let words: Vec<&str> = calls[1].split_whitespace().collect();
+        let parsed = crate::arguments::Cli::try_parse_from(&words).unwrap().command;
+        assert!(matches!(parsed, Some(crate::arguments::Command::Load(_))), "{words:?}");
+        let separator = words.iter().position(|word| *word == "--").unwrap();
+        oha::Opts::try_parse_from(&words[separator..]).unwrap();
+    }
 
     #[test]
     fn queries_are_about_a_span_and_a_moment() {

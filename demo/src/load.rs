@@ -14,11 +14,11 @@ use crate::clock::{Clock, unix_time};
 /// A caller gives up after this long.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Arguments of `demo load`, which the demo starts itself.
+/// Arguments of `demo load`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LoadArguments {
-    /// Unix time in milliseconds at which the load starts
-    #[arg(long)]
+    /// Unix time in milliseconds at which the load starts; what is past is at once
+    #[arg(long, hide = true, default_value_t = 0)]
     start_unix_ms: u64,
     /// End when standard input ends, so that it never outlives the process that started it
     #[arg(long, hide = true)]

@@ -22,6 +22,7 @@ mod measure;
 mod observe;
 mod policy;
 mod ports;
+mod priority;
 mod report;
 mod run;
 mod timeline;
@@ -43,6 +44,9 @@ fn main() -> ExitCode {
         }
         Some(Command::Load(arguments)) => {
             on_runtime(load::run(arguments)).map(|()| ExitCode::SUCCESS)
+        }
+        Some(Command::OwnSession(arguments)) => {
+            priority::become_program(arguments).map(|never| match never {})
         }
     };
     outcome.unwrap_or_else(|error| {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use crate::fault::FAULTY_ZONE;
 use crate::load::TIMEOUT;
 use crate::load::record::Offered;
 use crate::observe::Observed;
@@ -34,9 +35,9 @@ pub(crate) struct ZoneRecord {
 pub(crate) struct Figures {
     pub(crate) policy: &'static str,
     pub(crate) phases: Vec<PhaseFigures>,
-    /// Seconds from the heal until every zone keeps more than 99 % of its requests, for good.
+    /// Seconds from the heal until the zone that failed keeps more than 99 % of its requests, for good.
     pub(crate) seconds_to_local: Option<u32>,
-    /// How often more than 1 % crossed again after it had been less in the recovery.
+    /// How often more than 1 % of that zone's requests crossed again after it had been less in the recovery.
     pub(crate) flaps: u32,
 }
 
@@ -171,7 +172,8 @@ fn quantile_ms(latencies: Option<&Histogram<u32>>, quantile: f64) -> Option<f64>
 /// Seconds over which locality is judged: at 100 requests a second, one stray request in a second is 1 %.
 const WINDOW: u32 = 5;
 
-/// For each second of the recovery, whether every zone keeps more than 99 % in the window that starts there.
+/// For each second of the recovery, whether the zone that failed keeps more than 99 % in the window that starts there. What other
+/// zones do then has its own figures.
 #[derive(Debug, PartialEq, Eq)]
 struct Locality(Vec<bool>);
 
@@ -184,7 +186,8 @@ impl Locality {
                 .is_some_and(|crossed| crossed < 0.01)
         };
         let starts = recovery.from..=recovery.to.saturating_sub(WINDOW);
-        Self(starts.map(|from| record.zones.iter().all(|zone| keeps(zone, from))).collect())
+        let zone = record.zones.iter().find(|zone| zone.zone == FAULTY_ZONE);
+        Self(starts.map(|from| zone.is_some_and(|zone| keeps(zone, from))).collect())
     }
 
     fn seconds_to_local(&self) -> Option<u32> {

@@ -67,6 +67,9 @@ pub(crate) struct State {
 /// A change of the pool, with its reason.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Decision {
+    /// The proxy's own number of it.
+    #[serde(skip)]
+    pub(crate) number: u64,
     /// Seconds from the start of the load.
     pub(crate) at: f64,
     pub(crate) change: String,
@@ -116,6 +119,7 @@ struct Endpoint {
 
 #[derive(Debug, Deserialize)]
 struct RawDecision {
+    number: u64,
     seconds_ago: f64,
     change: String,
     #[serde(default)]
@@ -201,6 +205,7 @@ fn decisions(service: Service, now: f64) -> Vec<Decision> {
         .decisions
         .into_iter()
         .map(|raw| Decision {
+            number: raw.number,
             at: now - raw.seconds_ago,
             change: raw.change,
             reason: raw.reason.unwrap_or_default(),
@@ -208,12 +213,9 @@ fn decisions(service: Service, now: f64) -> Vec<Decision> {
             detail: raw.detail.unwrap_or_default(),
         })
         .collect();
-    decisions.sort_by(|one, other| one.at.total_cmp(&other.at));
+    decisions.sort_by_key(|decision| decision.number);
     decisions
 }
-
-/// Two reports of one decision differ by at most this, the time between the proxy's clock and ours being unknown.
-const SAME_MOMENT_SECONDS: f64 = 0.5;
 
 impl Observed {
     /// Nothing seen yet.
@@ -224,24 +226,10 @@ impl Observed {
     /// Adds a look, and gives the number of decisions that are new.
     pub(crate) fn add(&mut self, look: Look) -> usize {
         self.samples.push(look.sample);
-        let known = self.decisions.len();
-        for decision in look.decisions {
-            if !self.knows(&decision) {
-                self.decisions.push(decision);
-            }
-        }
+        let (known, last) = (self.decisions.len(), self.decisions.last().map(|last| last.number));
+        let new = look.decisions.into_iter().filter(|decision| Some(decision.number) > last);
+        self.decisions.extend(new);
         self.decisions.len() - known
-    }
-
-    fn knows(&self, decision: &Decision) -> bool {
-        let recent = self.decisions.iter().rev().take_while(|known| known.at > decision.at - 2.0);
-        let mut same = recent.filter(|known| {
-            (known.at - decision.at).abs() < SAME_MOMENT_SECONDS
-                && known.change == decision.change
-                && known.endpoint == decision.endpoint
-                && known.detail == decision.detail
-        });
-        same.next().is_some()
     }
 
     /// The last look at or before a moment, give or take the second's part that a look takes.

@@ -1,5 +1,6 @@
 //! A run of the demo, from the first process to the exit status.
 
+use std::cell::Cell;
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use crate::load::TIMEOUT;
 use crate::measure::{Record, ZoneRecord};
 use crate::observe::{self, Observed};
 use crate::policy::Policy;
+use crate::priority;
 use crate::report::{self, Report};
 use crate::timeline::Timeline;
 use crate::verdict::Verdict;
@@ -31,37 +33,39 @@ const LOOK_AHEAD: Duration = Duration::from_millis(40);
 /// The loads go on this long after the last measured second, so that it is a whole one.
 const LOAD_TAIL_SECONDS: u32 = 1;
 
-/// Runs the demo; exit status 0 when every promise was kept, 1 when one was not, 130 when it was interrupted.
+/// Runs the demo; exit status 0 when every promise was kept, 1 when one was not, and 128 and the signal's
+/// number when a signal ended it.
 pub(crate) async fn run(arguments: RunArguments) -> anyhow::Result<ExitCode> {
     // What is interrupted is dropped, and with it every process.
     tokio::select! {
         outcome = Box::pin(demo(&arguments)) => outcome,
         interrupted = interrupted() => {
-            interrupted?;
+            let signal = interrupted?;
             say("stopped; nothing is left running")?;
-            Ok(ExitCode::from(130))
+            Ok(ExitCode::from(signal))
         }
     }
 }
 
-async fn interrupted() -> anyhow::Result<()> {
+/// Waits for a signal that asks to end; gives the exit status of a process that it ended.
+async fn interrupted() -> anyhow::Result<u8> {
     let listen = |kind| signal(kind).context("cannot listen for signals");
     let mut signals = (
         listen(SignalKind::interrupt())?,
         listen(SignalKind::terminate())?,
         listen(SignalKind::hangup())?,
     );
-    tokio::select! {
-        _ = signals.0.recv() => {},
-        _ = signals.1.recv() => {},
-        _ = signals.2.recv() => {},
-    }
-    Ok(())
+    Ok(tokio::select! {
+        _ = signals.0.recv() => 130,
+        _ = signals.1.recv() => 143,
+        _ = signals.2.recv() => 129,
+    })
 }
 
 async fn demo(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let timeline = if arguments.quick { Timeline::QUICK } else { Timeline::FULL };
     say(&introduction(arguments, &timeline))?;
+    say(priority::describe(priority::prefer_process()))?;
     let mut world = World::start(arguments).await?;
     let targets = hold::write_targets(&world, arguments)?;
     if arguments.hold.is_some() {
@@ -72,7 +76,7 @@ async fn demo(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let mut loads = world.start_loads(arguments, clock, seconds, true).await?;
     let plain = arguments.plain || !std::io::stdout().is_terminal();
     let view = View::new(arguments.fault, timeline, plain);
-    let stage = Stage { arguments, timeline, clock };
+    let stage = Stage { arguments, timeline, clock, switched: Cell::new(None) };
     let observed = stage.play(&mut world, &mut loads, view).await?;
     // Started while the first ones end, so that the callers hardly pause.
     let hold_loads = match arguments.hold {
@@ -114,6 +118,8 @@ struct Stage<'a> {
     arguments: &'a RunArguments,
     timeline: Timeline,
     clock: Clock,
+    /// When zone a began to fail, in seconds.
+    switched: Cell<Option<f64>>,
 }
 
 impl Stage<'_> {
@@ -155,6 +161,7 @@ impl Stage<'_> {
         let leaves = fault.means() == Means::Kill { leave_discovery: true };
         match half {
             _ if half == 2 * self.timeline.fault => {
+                self.switched.set(Some(self.clock.seconds()));
                 world.fail(fault).await.context("cannot bring the fault about")
             }
             _ if half == 2 * self.timeline.fault + DISCOVERY_DELAY_HALVES && leaves => {
@@ -173,7 +180,7 @@ impl Stage<'_> {
         loads: Vec<RunningLoad>,
         observed: Vec<Observed>,
     ) -> anyhow::Result<Vec<Record>> {
-        let Stage { arguments, timeline, clock } = self;
+        let Stage { arguments, timeline, clock, .. } = self;
         let limit =
             TIMEOUT + Duration::from_secs(u64::from(LOAD_TAIL_SECONDS)) + Duration::from_secs(15);
         let mut records: Vec<Record> = arguments
@@ -188,7 +195,13 @@ impl Stage<'_> {
                 "one load for each proxy, in order"
             );
             load.process.finish(limit).await?;
-            let offered = load.csv.read(arguments.rate, timeline.end, *clock)?;
+            let mut offered = load.csv.read(arguments.rate, timeline.end, *clock)?;
+            if let Some(switched) = self.switched.get() {
+                let fault = f64::from(timeline.fault);
+                for request in &mut offered {
+                    request.put_to_fault(switched, fault, TIMEOUT.as_secs_f64());
+                }
+            }
             let record = records.iter_mut().find(|record| record.policy == load.policy);
             let record = record.context("a load of no policy")?;
             record.zones.push(ZoneRecord { zone: load.zone, offered, observed });

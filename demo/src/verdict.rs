@@ -27,13 +27,16 @@ enum Faults {
     Hang,
 }
 
-/// A figure that a rule is about; those of a zone are of the failing one's callers during the fault.
+/// A figure that a rule is about; those of a zone are of the failing one's callers during the fault, or of the worse of the
+/// others.
 #[derive(Debug, Clone, Copy)]
 enum Measure {
     Success,
     SuccessFirst5s,
     SuccessAfter10s,
     Completed,
+    OthersSuccess,
+    OthersSuccessAfter10s,
     MedianMsAfter5s,
     BaselineCrossZone,
     SecondsToLocal,
@@ -49,12 +52,12 @@ enum Bound {
 }
 
 /// Every promise. Pinning's are there to show that the fault was real.
-const RULES: [Rule; 15] = {
+const RULES: [Rule; 20] = {
     use Bound::{AtLeast, AtMost, Below};
     use Faults::{All, Fast, Hang, Latency, OtherFailures};
     use Measure::{
-        BaselineCrossZone, Completed, Flaps, MedianMsAfter5s, SecondsToLocal, Success,
-        SuccessAfter10s, SuccessFirst5s,
+        BaselineCrossZone, Completed, Flaps, MedianMsAfter5s, OthersSuccess, OthersSuccessAfter10s,
+        SecondsToLocal, Success, SuccessAfter10s, SuccessFirst5s,
     };
     const fn adaptive(faults: Faults, measure: Measure, bound: Bound) -> Rule {
         Rule { policy: Policy::Adaptive, faults, measure, bound }
@@ -68,13 +71,18 @@ const RULES: [Rule; 15] = {
         adaptive(Fast, Success, AtLeast(0.999)),
         adaptive(Fast, SuccessFirst5s, AtLeast(0.99)),
         adaptive(Fast, Completed, AtLeast(0.97)),
+        adaptive(Fast, OthersSuccess, AtLeast(0.999)),
         adaptive(OtherFailures, Success, AtLeast(0.995)),
         adaptive(OtherFailures, Completed, AtLeast(0.97)),
+        adaptive(OtherFailures, OthersSuccess, AtLeast(0.995)),
         adaptive(Latency, Success, AtLeast(0.999)),
         adaptive(Latency, MedianMsAfter5s, AtMost(60.0)),
         adaptive(Latency, Completed, AtLeast(0.97)),
+        adaptive(Latency, OthersSuccess, AtLeast(0.999)),
         adaptive(Hang, Success, AtLeast(0.97)),
         adaptive(Hang, SuccessAfter10s, AtLeast(0.995)),
+        adaptive(Hang, OthersSuccess, AtLeast(0.97)),
+        adaptive(Hang, OthersSuccessAfter10s, AtLeast(0.995)),
         adaptive(All, BaselineCrossZone, AtMost(0.01)),
         adaptive(All, SecondsToLocal, AtMost(30.0)),
         adaptive(All, Flaps, AtMost(0.0)),
@@ -157,7 +165,7 @@ impl Rule {
         let fault = figures.phases.iter().find(|phase| phase.name == "fault");
         let seconds = fault.map_or(FAULT_SECONDS, |fault| f64::from(fault.seconds));
         match (self.measure, self.bound) {
-            (Measure::Success, Bound::AtLeast(share)) => {
+            (Measure::Success | Measure::OthersSuccess, Bound::AtLeast(share)) => {
                 Bound::AtLeast(1.0 - (1.0 - share) * FAULT_SECONDS / seconds)
             }
             (_, bound) => bound,
@@ -170,11 +178,19 @@ impl Measure {
         let phase = |name: &str| figures.phases.iter().find(|phase| phase.name == name);
         let callers = |phase: &PhaseFigures| phase.zones.get(FAULTY_ZONE).copied();
         let fault: Option<ZoneFigures> = phase("fault").and_then(callers);
+        let others = |success: fn(&ZoneFigures) -> Option<f64>| {
+            let zones = phase("fault")?.zones.iter().filter(|(zone, _)| **zone != FAULTY_ZONE);
+            zones
+                .map(|(_, figures)| success(figures))
+                .reduce(|one, other| Some(one?.min(other?)))?
+        };
         match self {
             Self::Success => fault?.success,
             Self::SuccessFirst5s => fault?.success_first_5s,
             Self::SuccessAfter10s => fault?.success_after_10s,
             Self::Completed => fault?.completed,
+            Self::OthersSuccess => others(|zone| zone.success),
+            Self::OthersSuccessAfter10s => others(|zone| zone.success_after_10s),
             Self::MedianMsAfter5s => fault?.p50_after_5s_ms,
             Self::BaselineCrossZone => phase("baseline")?.cross_zone,
             Self::SecondsToLocal => figures.seconds_to_local.map(f64::from),
@@ -188,9 +204,11 @@ impl Measure {
             Self::SuccessFirst5s => "the same in its first 5 s",
             Self::SuccessAfter10s => "the same after its first 10 s",
             Self::Completed => "answered of what they offered",
+            Self::OthersSuccess => "success of the other zones' callers in the fault",
+            Self::OthersSuccessAfter10s => "the same of the other zones after 10 s",
             Self::MedianMsAfter5s => "their median latency from 5 s into the fault",
             Self::BaselineCrossZone => "cross-zone share in the baseline",
-            Self::SecondsToLocal => "back to > 99 % local after the heal",
+            Self::SecondsToLocal => "zone a back to > 99 % local after the heal",
             Self::Flaps => "times it crossed again after that",
         }
     }
@@ -273,6 +291,34 @@ mod tests {
             check(fault, 0.9, 10, Verdict::Fails);
         }
         check("fast", 0.99, 10, Verdict::Fails);
+    }
+
+    #[test]
+    fn callers_of_healthy_zones_must_not_pay_for_the_fault() {
+        let timeline = Timeline::FULL;
+        let check = |fault: &str, lost: f64, wanted: &[&str]| {
+            let record = record(Policy::Adaptive, &timeline, |zone, at| match at {
+                30..90 if zone == "c" => (1.0 - lost, 0.0),
+                _ => (1.0, 0.0),
+            });
+            let checks =
+                checks(Policy::Adaptive, fault.parse().unwrap(), &figures(&record, &timeline));
+            let missed: Vec<_> =
+                checks.iter().filter(|check| !check.holds).map(|check| check.what).collect();
+            assert_eq!(missed, wanted, "{fault} {lost}");
+        };
+        let (over, after) = (
+            "success of the other zones' callers in the fault",
+            "the same of the other zones after 10 s",
+        );
+        for fault in ["fast", "slow", "partial:50", "crash", "zone-down", "latency", "hang"] {
+            check(fault, 0.0, &[]);
+        }
+        for fault in ["fast", "slow", "latency"] {
+            check(fault, 0.01, &[over]);
+        }
+        check("hang", 0.01, &[after]);
+        check("hang", 0.05, &[over, after]);
     }
 
     #[test]

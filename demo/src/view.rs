@@ -1,5 +1,7 @@
 //! What a run looks like while it goes on: a picture that is redrawn every second in a terminal, plain lines elsewhere.
 
+mod screen;
+
 use std::fmt::Write as _;
 use std::io::Write as _;
 
@@ -9,9 +11,13 @@ use crate::fault::Fault;
 use crate::observe::{Decision, Observed};
 use crate::timeline::Timeline;
 use crate::verdict::percent;
+use screen::Size;
 
-/// Seconds of success that a row of the picture draws.
-const SPARK_SECONDS: u32 = 24;
+/// Seconds of success that a row of the picture draws, in a terminal of this many columns.
+const fn spark_seconds(columns: usize) -> u32 {
+    if columns >= 94 { 24 } else { 8 }
+}
+
 /// Decisions that the picture shows.
 const EVENTS_SHOWN: usize = 10;
 /// Decisions of one proxy and second that plain lines show: a zone that fails ejects all its endpoints at once.
@@ -46,9 +52,10 @@ impl View {
         if self.plain {
             out.write_all(self.lines(second, observed, news).as_bytes())
         } else {
-            let picture = self.picture(second, observed);
+            let size = Size::of_terminal();
+            let lines = screen::fit(&self.picture(second, observed, size.columns), size);
             // Each line is cleared to its end, and what is below the last one: no flicker.
-            write!(out, "\x1b[H{}\x1b[J", picture.replace('\n', "\x1b[K\n"))
+            write!(out, "\x1b[H{}\x1b[K\x1b[J", lines.join("\x1b[K\n"))
         }
         .and_then(|()| out.flush())
         .context("cannot write to standard output")
@@ -89,7 +96,8 @@ impl View {
         text
     }
 
-    fn picture(&self, second: u32, observed: &[Observed]) -> String {
+    fn picture(&self, second: u32, observed: &[Observed], columns: usize) -> String {
+        let sparks = spark_seconds(columns);
         let phase = self.timeline.name_at(second);
         let mut text = format!("\n  Tidegate failure demo   {}\n", self.progress(second));
         let what = match phase {
@@ -101,12 +109,16 @@ impl View {
         for proxies in observed.chunk_by(|one, other| one.policy == other.policy) {
             let title = proxies.first().map_or("", |proxy| proxy.policy.title());
             add_line(&mut text, &format!("\n  \x1b[1m{title}\x1b[0m"));
+            let width = sparks as usize + 8;
             add_line(
                 &mut text,
-                "\x1b[2m  callers  success                            requests/s to a    b    c   load  endpoints        reason\x1b[0m",
+                &format!(
+                    "\x1b[2m  callers  {:<width$} to a    b    c   load  pool            reason\x1b[0m",
+                    "success"
+                ),
             );
             for proxy in proxies {
-                add_line(&mut text, &row(proxy, second));
+                add_line(&mut text, &row(proxy, second, sparks));
             }
         }
         add_line(&mut text, "\n  \x1b[1mDecisions\x1b[0m");
@@ -168,14 +180,14 @@ fn last_second(proxy: &Observed, second: u32) -> crate::observe::Counters {
     proxy.between(second.saturating_sub(1), second)
 }
 
-fn row(proxy: &Observed, second: u32) -> String {
+fn row(proxy: &Observed, second: u32, sparks: u32) -> String {
     let counters = last_second(proxy, second);
     let state = proxy.samples.last().map(|sample| sample.state.clone()).unwrap_or_default();
     let [a, b, c] = counters.by_zone;
-    let spark: String = (second.saturating_sub(SPARK_SECONDS)..second)
+    let spark: String = (second.saturating_sub(sparks)..second)
         .map(|from| spark(proxy.between(from, from + 1).success()))
         .collect();
-    let width = SPARK_SECONDS as usize;
+    let width = sparks as usize;
     let endpoints = format!("{}+{}", state.active_local, state.active_remote);
     let ejected = if state.ejected > 0 {
         format!("\x1b[31m{} ejected\x1b[0m", state.ejected)
@@ -183,7 +195,7 @@ fn row(proxy: &Observed, second: u32) -> String {
         " ".repeat(9)
     };
     format!(
-        "  zone {}   {} {spark:<width$} {a:15.0} {b:4.0} {c:4.0}  {:>5}  {endpoints:<5} {ejected}  {}",
+        "  zone {}   {} {spark:<width$} {a:4.0} {b:4.0} {c:4.0}  {:>5}  {endpoints:<5} {ejected}  {}",
         proxy.zone,
         colored(counters.success()),
         load(state.load),
@@ -217,7 +229,7 @@ fn load(load: Option<f64>) -> String {
 }
 
 fn event(proxy: &Observed, decision: &Decision) -> String {
-    let Decision { at, change, reason, endpoint, detail } = decision;
+    let Decision { at, change, reason, endpoint, detail, .. } = decision;
     let endpoint = endpoint.as_deref().map(|endpoint| format!(" {endpoint}")).unwrap_or_default();
     let why = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
     format!("  {at:6.1}s {} {}: {change}{endpoint}{why} {detail}", proxy.policy, proxy.zone)
@@ -244,6 +256,7 @@ mod tests {
 
     fn decision() -> Decision {
         Decision {
+            number: 1,
             at: 31.2,
             change: "widen".to_owned(),
             reason: "failure".to_owned(),
@@ -274,7 +287,7 @@ mod tests {
         observed[3].decisions.push(decision());
         let view = View::new(Fault::Fast, timeline, true);
         observed[3].decisions.push(Decision { change: "probed".to_owned(), ..decision() });
-        let picture = view.picture(40, &observed);
+        let picture = view.picture(40, &observed, 120);
         assert!(!picture.contains("probed"), "{picture}");
         for wanted in [
             "Strict zone pinning",
@@ -286,5 +299,11 @@ mod tests {
             assert!(picture.contains(wanted), "{wanted} is missing in {picture}");
         }
         assert_eq!(picture.matches("  zone ").count(), 2 * ZONES.len());
+        // All figures stand in a terminal of 80 columns and 24 rows.
+        let small = Size { columns: 80, rows: 24 };
+        let lines = screen::fit(&view.picture(40, &observed, small.columns), small).join("\n");
+        assert_eq!(lines.matches("  zone ").count(), 2 * ZONES.len(), "{lines}");
+        assert_eq!(lines.matches("reason").count(), 2, "{lines}");
+        assert!(lines.contains("share 1.00"), "{lines}");
     }
 }

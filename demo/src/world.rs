@@ -1,9 +1,12 @@
 //! The processes of a run: backends, proxies, loads, and what can be done to them.
 
+use std::fs::{File, TryLockError};
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::priority::in_own_session;
 use anyhow::Context as _;
 use tokio::process::Command;
 use tokio::task::JoinSet;
@@ -33,6 +36,8 @@ pub(crate) struct World {
     backends: Vec<Backend>,
     pub(crate) proxies: Vec<Proxy>,
     folder: Folder,
+    #[expect(dead_code, reason = "held for its drop")]
+    lock: Lock,
     program: PathBuf,
     latency: String,
 }
@@ -96,6 +101,39 @@ impl Folder {
     }
 }
 
+/// The right to write to a report's folder.
+#[derive(Debug)]
+pub(crate) struct Lock(#[expect(dead_code, reason = "held for its drop")] File);
+
+impl Lock {
+    /// Takes it until it is dropped, or until this process ends in whatever way.
+    pub(crate) fn take(report: &Path) -> anyhow::Result<Self> {
+        let made = std::fs::create_dir_all(report);
+        made.with_context(|| format!("cannot make {}", report.display()))?;
+        let path = report.join("demo.lock");
+        let opened =
+            File::options().create(true).read(true).write(true).truncate(false).open(&path);
+        let mut file = opened.with_context(|| format!("cannot write {}", path.display()))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let holder = std::fs::read_to_string(&path).unwrap_or_default();
+                anyhow::bail!(
+                    "another demo (process {}) writes to {}: end it, or name another folder by --report DIR",
+                    holder.trim(),
+                    report.display()
+                );
+            }
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+            }
+        }
+        file.set_len(0)?;
+        writeln!(file, "{}", std::process::id())?;
+        Ok(Self(file))
+    }
+}
+
 /// The proxy's binary: the one that is named, or the one beside this program.
 pub(crate) fn proxy_binary(named: Option<&Path>, program: &Path) -> anyhow::Result<PathBuf> {
     let binary = named.map_or_else(|| program.with_file_name("tidegate-proxy"), Path::to_owned);
@@ -112,6 +150,7 @@ impl World {
     pub(crate) async fn start(arguments: &RunArguments) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let proxy = proxy_binary(arguments.proxy.as_deref(), &program)?;
+        let lock = Lock::take(&arguments.report)?;
         let folder = Folder::prepare(&arguments.report)?;
         let policies = arguments.policies();
         let backend_count = ZONES.len() * BACKENDS_PER_ZONE;
@@ -134,10 +173,11 @@ impl World {
         let mut proxies = Vec::new();
         for (policy, zone) in policies.iter().flat_map(|policy| ZONES.map(|zone| (*policy, zone))) {
             let addresses = [port()?, port()?, port()?];
-            proxies.push(Proxy::start(&proxy, (policy, zone), addresses, (&endpoints, &folder))?);
+            let command = in_own_session(&program, &proxy);
+            proxies.push(Proxy::start(command, (policy, zone), addresses, (&endpoints, &folder))?);
         }
         let keeper = Keeper::over(proxies.iter().filter_map(|proxy| proxy.process.id()))?;
-        let mut world = Self { keeper, backends, proxies, folder, program, latency };
+        let mut world = Self { keeper, backends, proxies, folder, lock, program, latency };
         world.until_ready().await?;
         Ok(world)
     }
@@ -151,6 +191,13 @@ impl World {
             until_ready(&mut proxy.process, proxy.admin, "/ready").await?;
         }
         Ok(())
+    }
+
+    /// Which processes ended since the last question, and what each printed last.
+    pub(crate) fn ended(&mut self) -> Vec<anyhow::Error> {
+        let backends = self.backends.iter_mut().filter_map(|backend| backend.process.as_mut());
+        let processes = backends.chain(self.proxies.iter_mut().map(|proxy| &mut proxy.process));
+        processes.filter_map(Child::ended).collect()
     }
 
     /// An error that says which process died and why, if one did that should not have.
@@ -241,10 +288,8 @@ impl World {
             let csv_wanted = record.then_some(csv.as_path());
             let (rate, connections) = (arguments.rate, arguments.connections);
             let load = Load { url: &url, rate, connections, seconds, csv: csv_wanted };
-            let mut command = match &arguments.oha {
-                Some(oha) => Command::new(oha),
-                None => Command::new(&self.program),
-            };
+            let program = arguments.oha.as_ref().unwrap_or(&self.program);
+            let mut command = in_own_session(&self.program, program);
             command.args(match &arguments.oha {
                 Some(_) => load.oha_arguments(),
                 None => load::own_arguments(&load, start),
@@ -261,6 +306,11 @@ impl World {
         Ok(loads)
     }
 
+    /// This program's own file.
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// Where the backends listen, with their zones.
     pub(crate) fn backends(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
         self.backends.iter().map(|backend| (backend.zone, backend.address))
@@ -269,7 +319,7 @@ impl World {
 
 impl Backend {
     fn start(&mut self, program: &Path, latency: &str, folder: &Folder) -> anyhow::Result<()> {
-        let mut command = Command::new(program);
+        let mut command = in_own_session(program, program);
         command.args([
             "backend",
             "--exit-with-stdin",
@@ -290,7 +340,7 @@ type Surroundings<'a> = (&'a [(SocketAddr, &'a str)], &'a Folder);
 
 impl Proxy {
     fn start(
-        binary: &Path,
+        mut command: Command,
         (policy, zone): (Policy, &'static str),
         [listen, forward, admin]: [SocketAddr; 3],
         (endpoints, folder): Surroundings<'_>,
@@ -299,7 +349,6 @@ impl Proxy {
         let topology = folder.run.join(format!("{name}.toml"));
         let toml = Topology { policy, zone, listen, forward, endpoints }.toml();
         write_atomically(&topology, &toml)?;
-        let mut command = Command::new(binary);
         command.arg("--topology").arg(&topology).arg("--admin").arg(admin.to_string());
         // One thread each: there are six, and the machine may have two cores.
         command.args(["--workers", "1"]);
@@ -356,6 +405,20 @@ mod tests {
         let error = proxy_binary(Some(Path::new("/elsewhere/proxy")), Path::new("/nowhere/demo"))
             .unwrap_err();
         assert!(error.to_string().contains("/elsewhere/proxy"), "{error}");
+    }
+
+    #[test]
+    fn a_second_demo_in_a_folder_is_told_of_the_first() {
+        let report =
+            std::env::temp_dir().join(format!("tidegate-demo-{}-lock", std::process::id()));
+        let first = Lock::take(&report).unwrap();
+        let error = Lock::take(&report).unwrap_err().to_string();
+        let own = format!("another demo (process {})", std::process::id());
+        assert!(error.starts_with(&own) && error.contains("--report DIR"), "{error}");
+        drop(first);
+        let again = Lock::take(&report);
+        std::fs::remove_dir_all(&report).unwrap();
+        again.unwrap();
     }
 
     #[test]

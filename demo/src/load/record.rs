@@ -31,11 +31,23 @@ pub(crate) struct Offered {
 }
 
 impl Offered {
+    /// Puts a request that the fault may have met into the fault: one that was under way when the zone was switched, at
+    /// `switched`. `fault` is the second from which the fault is counted.
+    pub(crate) fn put_to_fault(&mut self, switched: f64, fault: f64, timeout: f64) {
+        let took = self.answer.map_or(timeout, |answer| answer.latency_ms / 1e3);
+        if self.due < fault && self.due + took >= switched - ATTRIBUTION_SECONDS {
+            self.due = fault;
+        }
+    }
+
     /// Whether it was answered with a status of 2xx.
     pub(crate) fn succeeded(&self) -> bool {
         self.answer.is_some_and(|answer| (200..300).contains(&answer.status))
     }
 }
+
+/// What lies between our clock and that of the load's file system, at most.
+const ATTRIBUTION_SECONDS: f64 = 0.02;
 
 /// What is wrong with a CSV file.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -195,6 +207,22 @@ mod tests {
             offered.iter().map(|offered| format!("{:.2}", offered.due)).collect();
         assert_eq!(due, ["0.25", "0.35", "0.45", "0.55", "0.65", "0.75", "0.85", "0.95"]);
         assert!(offered.iter().all(Offered::succeeded));
+    }
+
+    #[test]
+    fn what_was_under_way_at_the_switch_belongs_to_the_fault() {
+        let check = |due: f64, latency_ms: Option<f64>, wanted: f64| {
+            let answer = latency_ms.map(|latency_ms| Answer { latency_ms, status: 503 });
+            let mut offered = Offered { due, answer };
+            offered.put_to_fault(30.001, 30.0, 2.0);
+            assert!((offered.due - wanted).abs() < 1e-9, "{due} {latency_ms:?}: {}", offered.due);
+        };
+        check(29.90, Some(20.0), 29.90); // answered before
+        check(29.985, Some(20.0), 30.0); // its connection was cut
+        check(29.99, Some(1.0), 30.0); // as near as the clocks can tell
+        check(28.5, None, 30.0); // waited for an answer that never came
+        check(27.0, None, 27.0); // lost before
+        check(30.5, Some(1.0), 30.5);
     }
 
     #[test]

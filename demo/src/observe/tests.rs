@@ -20,8 +20,8 @@ const DEBUG: &str = r#"{"proxy":{"zone":"a"},"services":[{"name":"web","reason":
  {"address":"127.0.0.1:2","locality":"local","state":"ejected","active":false},
  {"address":"127.0.0.1:3","locality":"remote","state":"serving","active":true},
  {"address":"127.0.0.1:4","locality":"remote","state":"serving","active":false}],
-"decisions":[{"seconds_ago":3.0,"change":"ejected","reason":"consecutive","endpoint":"127.0.0.1:2","detail":"5 in a row"},
- {"seconds_ago":1.5,"change":"widen","reason":"failure","endpoint":null,"detail":"share 1.00→0.40"}]}]}"#;
+"decisions":[{"number":4,"seconds_ago":3.0,"change":"ejected","reason":"consecutive","endpoint":"127.0.0.1:2","detail":"5 in a row"},
+ {"number":5,"seconds_ago":1.5,"change":"widen","reason":"failure","endpoint":null,"detail":"share 1.00→0.40"}]}]}"#;
 
 fn service() -> Service {
     serde_json::from_str::<Debug>(DEBUG).unwrap().services.remove(0)
@@ -65,7 +65,8 @@ fn look_at(at: f64) -> Look {
 fn a_decision_seen_twice_is_one() {
     let mut observed = Observed::new(Policy::Adaptive, "a", ([127, 0, 0, 1], 1).into());
     assert_eq!(observed.add(look_at(10.0)), 2);
-    assert_eq!(observed.add(look_at(11.0)), 0);
+    // A slow look takes its decisions for later ones.
+    assert_eq!(observed.add(Look { decisions: decisions(service(), 12.5), ..look_at(11.0) }), 0);
     let moments: Vec<_> =
         observed.decisions.iter().map(|decision| (decision.at, decision.change.as_str())).collect();
     assert_eq!(moments, [(7.0, "ejected"), (8.5, "widen")]);

@@ -23,6 +23,7 @@ fn made_up(arguments: &str) -> (Report, Vec<Record>) {
                 if in_fault(zone, at) { (success, 1.0 - success.min(0.5)) } else { (1.0, 0.0) }
             });
             record.zones[0].observed.decisions.push(Decision {
+                number: 1,
                 at: 31.25,
                 change: "widen".to_owned(),
                 reason: "failure".to_owned(),

@@ -1,22 +1,12 @@
-//! `docs/controller.md` is made from the code, and is held against it here. `UPDATE=1` writes it anew.
+//! `docs/controller.md` is made from the code, and is held against it here (`kit::page`).
 
 #![expect(clippy::unwrap_used, reason = "a test stops at its first surprise")]
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 #[test]
 fn the_page_says_what_the_code_says() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/controller.md");
-    let page = page();
-    if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(&file, &page).unwrap();
-    }
-    let found = std::fs::read_to_string(&file).unwrap_or_default();
-    assert!(
-        found == page,
-        "docs/controller.md is behind the code: UPDATE=1 cargo test -p controller --test docs"
-    );
+    kit::page::hold("controller.md", &page()).unwrap();
 }
 
 const HEAD: &str = "\

@@ -3,4 +3,6 @@
 pub mod admin;
 pub mod log;
 pub mod metrics;
+#[cfg(any(test, feature = "page"))]
+pub mod page;
 pub mod shutdown;

@@ -18,9 +18,9 @@ pub enum Spoken {
     Other,
 }
 
-/// Takes the first bytes of a connection for what detection takes them for.
+/// Takes the first bytes of a connection for what detection takes them for. It does not look at more of them either.
 pub fn detect(seen: &[u8]) -> Spoken {
-    match detect::judge(seen) {
+    match detect::judge(seen.get(..DETECTED_BY).unwrap_or(seen)) {
         Judgement::Open => Spoken::Open,
         Judgement::Certain(Some(Version::Http1)) => Spoken::Http1,
         Judgement::Certain(Some(Version::Http2)) => Spoken::Http2,

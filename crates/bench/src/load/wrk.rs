@@ -15,6 +15,9 @@ pub(super) fn command(address: SocketAddr, path: &str, connections: u32, seconds
         &connections.to_string(),
         "-d",
         &format!("{seconds}s"),
+        // An answer that takes longer than wrk's own 2 s, as with thousands of connections, is slow and no failure.
+        "--timeout",
+        "10s",
         "--latency",
     ]);
     command.arg(format!("http://{address}{path}"));

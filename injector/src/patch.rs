@@ -47,7 +47,7 @@ impl Changes {
 fn containers(changes: &mut Changes, pod: &Pod, plan: &Plan, settings: &Settings) {
     let mut added = Vec::new();
     if plan.redirect == Redirect::Rules {
-        added.push(container::redirect(plan, settings));
+        added.push(container::redirect(pod, plan, settings));
     }
     added.push(container::proxy(plan, settings));
     if pod.spec.init_containers.is_empty() {

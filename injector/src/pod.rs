@@ -2,7 +2,8 @@
 //! server that is newer than this program.
 
 use serde::{Deserialize, Deserializer};
-use std::collections::BTreeMap;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A pod as it is asked for.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -86,6 +87,11 @@ impl Spec {
     pub fn all_containers(&self) -> impl Iterator<Item = &Container> {
         self.init_containers.iter().chain(&self.containers)
     }
+
+    /// Ports on which the kubelet only looks whether somebody listens.
+    pub fn ports_dialled(&self) -> BTreeSet<u16> {
+        self.all_containers().flat_map(Container::ports_dialled).collect()
+    }
 }
 
 /// Operating system of a pod.
@@ -123,12 +129,55 @@ pub struct Container {
     /// CPU and memory.
     #[serde(deserialize_with = "or_default")]
     pub resources: Resources,
+    /// Whether it has started.
+    #[serde(deserialize_with = "or_default")]
+    pub startup_probe: Probe,
+    /// Whether it lives.
+    #[serde(deserialize_with = "or_default")]
+    pub liveness_probe: Probe,
+    /// Whether it can serve.
+    #[serde(deserialize_with = "or_default")]
+    pub readiness_probe: Probe,
+}
+
+impl Container {
+    fn ports_dialled(&self) -> impl Iterator<Item = u16> {
+        let probes = [&self.startup_probe, &self.liveness_probe, &self.readiness_probe];
+        probes.into_iter().filter_map(|probe| match &probe.tcp_socket.port {
+            Value::String(name) => {
+                let named = |port: &&Port| port.name == *name;
+                let port = self.ports.iter().find(named).map(|port| port.container_port);
+                u16::try_from(port?).ok()
+            }
+            number => u16::try_from(number.as_u64()?).ok(),
+        })
+    }
+}
+
+/// Of a probe.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Probe {
+    /// A connection that has to come about.
+    #[serde(deserialize_with = "or_default")]
+    pub tcp_socket: TcpSocket,
+}
+
+/// Where a probe connects to.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct TcpSocket {
+    /// A number, or the name of one of the container's ports.
+    pub port: Value,
 }
 
 /// A port of a container.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Port {
+    /// Its name, if it has one.
+    #[serde(deserialize_with = "or_default")]
+    pub name: String,
     /// Its number.
     pub container_port: i64,
     /// `TCP` when empty.
@@ -142,7 +191,7 @@ pub struct Port {
 pub struct Resources {
     /// Limits by name.
     #[serde(deserialize_with = "or_default")]
-    pub limits: BTreeMap<String, serde_json::Value>,
+    pub limits: BTreeMap<String, Value>,
 }
 
 /// Something of which the name is enough.

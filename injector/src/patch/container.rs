@@ -1,19 +1,27 @@
 //! The containers and volumes that a pod gets.
 
 use crate::decide::{Plan, Redirect};
+use crate::pod::Pod;
 use crate::quantity;
 use crate::settings::Settings;
 use api::names::{PROXY_UID, env, injected, port};
 use serde_json::{Map, Value, json};
 
 /// The init container that sets the redirection rules: the one part that is root and may touch the network.
-pub(super) fn redirect(plan: &Plan, settings: &Settings) -> Value {
+///
+/// Where the kubelet looks whether somebody listens, it has to meet the application: the proxy would accept for it, and cannot
+/// take that back when nobody listens behind it.
+pub(super) fn redirect(pod: &Pod, plan: &Plan, settings: &Settings) -> Value {
     let options = &plan.options;
+    let dialled = pod.spec.ports_dialled().into_iter().map(|port| port.to_string());
+    let skipped: Vec<String> =
+        options.skip_inbound_ports.clone().into_iter().chain(dialled).collect();
+    let skipped = (!skipped.is_empty()).then(|| skipped.join(","));
     let mut arguments = vec!["redirect".to_owned()];
     let lists = [
         ("--skip-outbound-ports", &options.skip_outbound_ports),
         ("--skip-outbound-subnets", &options.skip_outbound_subnets),
-        ("--skip-inbound-ports", &options.skip_inbound_ports),
+        ("--skip-inbound-ports", &skipped),
         ("--skip-inbound-subnets", &options.skip_inbound_subnets),
     ];
     for (flag, list) in lists {

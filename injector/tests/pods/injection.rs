@@ -63,6 +63,38 @@ fn annotations_go_before_the_installation() {
     insta::assert_json_snapshot!(picked);
 }
 
+/// The kubelet connects and hangs up: answered by the proxy, it would take an application for ready that does not listen yet.
+#[test]
+fn ports_that_the_kubelet_only_dials_are_left_to_the_application() {
+    let annotations = json!({ "annotations": { "tidegate.io/skip-inbound-ports": "9000-9010" } });
+    let probe = |port: Value| json!({ "tcpSocket": { "port": port } });
+    let spec = json!({
+        "initContainers": [{ "name": "sidecar", "restartPolicy": "Always", "startupProbe": probe(json!(7000)) }],
+        "containers": [
+            {
+                "name": "database", "ports": [{ "name": "sql", "containerPort": 5432 }],
+                "readinessProbe": probe(json!("sql")), "livenessProbe": probe(json!(5433)),
+            },
+            { "name": "web", "readinessProbe": { "httpGet": { "port": 8080 } }, "livenessProbe": probe(json!("nowhere")) },
+        ],
+    });
+    let rules = |metadata: &Value, spec: &Value| {
+        let pod = injected(&pod(metadata, spec), PodSecurity::Privileged);
+        pod["spec"]["initContainers"][0]["args"].clone()
+    };
+    assert_eq!(
+        rules(&annotations, &spec),
+        json!(["redirect", "--skip-inbound-ports=9000-9010,5432,5433,7000"])
+    );
+    assert_eq!(
+        rules(
+            &json!({}),
+            &json!({ "containers": [{ "name": "web", "startupProbe": probe(json!(80)) }] })
+        ),
+        json!(["redirect", "--skip-inbound-ports=80"])
+    );
+}
+
 #[test]
 fn without_rules_the_http_clients_are_pointed_to_the_proxy() {
     let metadata = json!({ "annotations": { "tidegate.io/redirect": "none" } });

@@ -109,6 +109,13 @@ pub(crate) struct RunArguments {
     /// The proxy's binary [default: tidegate-proxy beside this program]
     #[arg(long, value_name = "PATH")]
     pub(crate) proxy: Option<PathBuf>,
+    /// Backends and callers as pods, in network namespaces, with redirected connections instead of local listeners. Needs
+    /// root
+    #[arg(long)]
+    pub(crate) namespaces: bool,
+    /// The network of --namespaces is there already
+    #[arg(long, hide = true, requires = "namespaces")]
+    pub(crate) network_ready: bool,
     /// An oha binary to use instead of the built-in one
     #[arg(long, value_name = "PATH")]
     pub(crate) oha: Option<PathBuf>,

@@ -19,6 +19,7 @@ mod fetch;
 mod hold;
 mod load;
 mod measure;
+mod namespaces;
 mod observe;
 mod policy;
 mod ports;
@@ -38,6 +39,9 @@ use clap::Parser as _;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
+        None if cli.run.namespaces && !cli.run.network_ready => {
+            namespaces::enter().map(|()| ExitCode::FAILURE)
+        }
         None => on_runtime(run::run(cli.run)),
         Some(Command::Backend(arguments)) => {
             on_runtime(backend::serve(arguments)).map(|()| ExitCode::SUCCESS)

@@ -91,10 +91,12 @@ pub(crate) struct Topology<'a> {
     pub(crate) policy: Policy,
     /// Its own zone.
     pub(crate) zone: &'a str,
-    /// Its listener for the service.
+    /// What its callers dial: its listener for the service, or the service's address.
     pub(crate) listen: SocketAddr,
-    /// Its forward listener.
+    /// Its forward listener, or where redirected connections arrive.
     pub(crate) forward: SocketAddr,
+    /// Whether its callers' connections are redirected to it.
+    pub(crate) redirected: bool,
     /// The endpoints, with their zones.
     pub(crate) endpoints: &'a [(SocketAddr, &'a str)],
 }
@@ -102,12 +104,19 @@ pub(crate) struct Topology<'a> {
 impl Topology<'_> {
     /// The topology file.
     pub(crate) fn toml(&self) -> String {
+        let Self { zone, listen, forward, .. } = self;
+        let (listeners, addresses) = if self.redirected {
+            let listeners =
+                format!("[[listener]]\naddress = \"{forward}\"\nredirected = \"outbound\"\n");
+            (listeners, format!("addresses = [\"{listen}\"]\n"))
+        } else {
+            let listeners = format!(
+                "[[listener]]\naddress = \"{listen}\"\nservice = \"{SERVICE}\"\n\n[[listener]]\naddress = \"{forward}\"\n"
+            );
+            (listeners, String::new())
+        };
         let mut text = format!(
-            "[proxy]\nzone = \"{}\"\nregion = \"local\"\n\n[[listener]]\naddress = \"{}\"\nservice = \"{SERVICE}\"\n\n\
-             [[listener]]\naddress = \"{}\"\n\n[[service]]\nname = \"{SERVICE}\"\n\n{}",
-            self.zone,
-            self.listen,
-            self.forward,
+            "[proxy]\nzone = \"{zone}\"\nregion = \"local\"\n\n{listeners}\n[[service]]\nname = \"{SERVICE}\"\n{addresses}\n{}",
             self.policy.toml()
         );
         for (address, zone) in self.endpoints {
@@ -135,6 +144,26 @@ mod tests {
     }
 
     #[test]
+    fn redirected_callers_dial_the_services_address() {
+        let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+        let topology = Topology {
+            policy: Policy::P2c,
+            zone: "a",
+            listen: address(1),
+            forward: address(2),
+            redirected: true,
+            endpoints: &[],
+        };
+        let text = topology.toml();
+        let listener = "[[listener]]\naddress = \"127.0.0.1:2\"\nredirected = \"outbound\"\n";
+        assert_eq!(text.matches("[[listener]]").count(), 1, "{text}");
+        assert!(
+            text.contains(listener) && text.contains("addresses = [\"127.0.0.1:1\"]"),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn the_topology_names_zone_listeners_policy_and_endpoints() {
         let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
         let topology = Topology {
@@ -142,6 +171,7 @@ mod tests {
             zone: "b",
             listen: address(1),
             forward: address(2),
+            redirected: false,
             endpoints: &[(address(3), "a"), (address(4), "b")],
         };
         assert_eq!(

@@ -17,6 +17,7 @@ use crate::clock::{Clock, Deadline};
 use crate::fault::{FAULTY_ZONE, Fault, Means};
 use crate::fetch;
 use crate::load::{self, CsvFile, Load};
+use crate::namespaces::{Pod, SERVICE_ADDRESS};
 use crate::policy::{Policy, Topology, ZONES};
 use crate::ports;
 
@@ -47,8 +48,18 @@ struct Backend {
     name: String,
     zone: &'static str,
     address: SocketAddr,
+    pod: Option<Pod>,
     /// None while it is crashed.
     process: Option<Child>,
+}
+
+/// Where a proxy and its callers are.
+#[derive(Debug)]
+struct Site {
+    listen: SocketAddr,
+    forward: SocketAddr,
+    admin: SocketAddr,
+    pod: Option<Pod>,
 }
 
 /// A proxy, for one zone under one policy.
@@ -61,6 +72,7 @@ pub(crate) struct Proxy {
     /// Forward listener, which takes the service from `Host`.
     pub(crate) forward: SocketAddr,
     pub(crate) admin: SocketAddr,
+    pod: Option<Pod>,
     topology: PathBuf,
     process: Child,
 }
@@ -156,12 +168,22 @@ impl World {
         let backend_count = ZONES.len() * BACKENDS_PER_ZONE;
         let mut free = ports::free(backend_count + 3 * ZONES.len() * policies.len())?.into_iter();
         let mut port = || free.next().context("too few free ports");
+        let mut pods = 1..;
+        let mut pod = || {
+            let make = |number| Pod::make(number);
+            arguments
+                .namespaces
+                .then(|| pods.next().context("too many pods").and_then(make))
+                .transpose()
+        };
 
         let mut backends = Vec::new();
         for zone in ZONES {
             for number in 1..=BACKENDS_PER_ZONE {
                 let name = format!("backend-{zone}{number}");
-                backends.push(Backend { name, zone, address: port()?, process: None });
+                let (address, pod) = (port()?, pod()?);
+                let address = pod.as_ref().map_or(address, Pod::application);
+                backends.push(Backend { name, zone, address, pod, process: None });
             }
         }
         let latency = arguments.latency.to_string();
@@ -172,9 +194,18 @@ impl World {
             backends.iter().map(|backend| (backend.address, backend.zone)).collect();
         let mut proxies = Vec::new();
         for (policy, zone) in policies.iter().flat_map(|policy| ZONES.map(|zone| (*policy, zone))) {
-            let addresses = [port()?, port()?, port()?];
-            let command = in_own_session(&program, &proxy);
-            proxies.push(Proxy::start(command, (policy, zone), addresses, (&endpoints, &folder))?);
+            let mut site = Site { listen: port()?, forward: port()?, admin: port()?, pod: pod()? };
+            let command = match &site.pod {
+                None => in_own_session(&program, &proxy),
+                Some(pod) => {
+                    site.listen = SERVICE_ADDRESS;
+                    [site.forward, site.admin] = pod.proxy();
+                    let mut command = in_own_session(&program, Path::new("ip"));
+                    command.args(pod.inject(&proxy)?);
+                    command
+                }
+            };
+            proxies.push(Proxy::start(command, (policy, zone), site, (&endpoints, &folder))?);
         }
         let keeper = Keeper::over(proxies.iter().filter_map(|proxy| proxy.process.id()))?;
         let mut world = Self { keeper, backends, proxies, folder, lock, program, latency };
@@ -289,7 +320,7 @@ impl World {
             let (rate, connections) = (arguments.rate, arguments.connections);
             let load = Load { url: &url, rate, connections, seconds, csv: csv_wanted };
             let program = arguments.oha.as_ref().unwrap_or(&self.program);
-            let mut command = in_own_session(&self.program, program);
+            let mut command = command_in(proxy.pod.as_ref(), &self.program, program);
             command.args(match &arguments.oha {
                 Some(_) => load.oha_arguments(),
                 None => load::own_arguments(&load, start),
@@ -319,7 +350,7 @@ impl World {
 
 impl Backend {
     fn start(&mut self, program: &Path, latency: &str, folder: &Folder) -> anyhow::Result<()> {
-        let mut command = in_own_session(program, program);
+        let mut command = command_in(self.pod.as_ref(), program, program);
         command.args([
             "backend",
             "--exit-with-stdin",
@@ -342,27 +373,38 @@ impl Proxy {
     fn start(
         mut command: Command,
         (policy, zone): (Policy, &'static str),
-        [listen, forward, admin]: [SocketAddr; 3],
+        site: Site,
         (endpoints, folder): Surroundings<'_>,
     ) -> anyhow::Result<Self> {
+        let Site { listen, forward, admin, pod } = site;
         let name = format!("proxy-{policy}-{zone}");
         let topology = folder.run.join(format!("{name}.toml"));
-        let toml = Topology { policy, zone, listen, forward, endpoints }.toml();
+        let redirected = pod.is_some();
+        let toml = Topology { policy, zone, listen, forward, redirected, endpoints }.toml();
         write_atomically(&topology, &toml)?;
         command.arg("--topology").arg(&topology).arg("--admin").arg(admin.to_string());
         // One thread each: there are six, and the machine may have two cores.
         command.args(["--workers", "1"]);
         let process = Child::start(&name, &mut command, &folder.run)?;
-        Ok(Self { policy, zone, listen, forward, admin, topology, process })
+        Ok(Self { policy, zone, listen, forward, admin, pod, topology, process })
     }
 
     fn write_topology(&self, endpoints: &[(SocketAddr, &str)]) -> anyhow::Result<()> {
-        let (policy, zone, listen, forward) = (self.policy, self.zone, self.listen, self.forward);
+        let Self { policy, zone, listen, forward, .. } = *self;
+        let redirected = self.pod.is_some();
         write_atomically(
             &self.topology,
-            &Topology { policy, zone, listen, forward, endpoints }.toml(),
+            &Topology { policy, zone, listen, forward, redirected, endpoints }.toml(),
         )
     }
+}
+
+/// A program's command, in a pod or on this machine. `own` is this program.
+fn command_in(pod: Option<&Pod>, own: &Path, program: &Path) -> Command {
+    let Some(pod) = pod else { return in_own_session(own, program) };
+    let mut command = in_own_session(own, Path::new("ip"));
+    command.args(pod.arguments(program));
+    command
 }
 
 /// A reader sees the old text or the new one, never a part.

@@ -18,13 +18,17 @@ pub(crate) enum Soak {
     },
     /// The quick demo with a real Prometheus beside it, which must say what the report says (two minutes on a calm machine)
     Demo,
+    /// The whole demo in network namespaces, with redirected connections, beside a real Prometheus with the chart's recording
+    /// rules (three minutes on a calm machine). Needs root
+    Namespaces,
 }
 
 /// Runs it; the exit status is that of the tests.
 pub(crate) fn run(what: &Soak) -> anyhow::Result<ExitCode> {
     match what {
         Soak::Balance { histories, seed } => balance(*histories, *seed),
-        Soak::Demo => demo(),
+        Soak::Demo => demo("prometheus_agrees_with_the_report"),
+        Soak::Namespaces => demo("recording_rules_agree_with_the_report_of_redirected_calls"),
     }
 }
 
@@ -42,7 +46,7 @@ fn balance(histories: u32, seed: Option<u64>) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn demo() -> anyhow::Result<ExitCode> {
+fn demo(name: &str) -> anyhow::Result<ExitCode> {
     let test = [
         "test",
         "--profile",
@@ -54,6 +58,8 @@ fn demo() -> anyhow::Result<ExitCode> {
         "demo",
         "--",
         "--ignored",
+        "--nocapture",
+        name,
     ];
     process::run(&mut process::cargo(&test))?;
     Ok(ExitCode::SUCCESS)

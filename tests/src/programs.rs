@@ -108,6 +108,13 @@ pub fn tool(name: &str) -> Result<PathBuf, Missing> {
     found.ok_or_else(|| Missing(name.to_owned()))
 }
 
+/// A program of PostgreSQL's server, which Debian keeps out of the search path.
+pub fn postgresql(name: &str) -> Result<PathBuf, Missing> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut found = versions.map(|version| version.path().join("bin").join(name));
+    found.find(|path| path.is_file()).ok_or_else(|| Missing(format!("PostgreSQL's {name}")))
+}
+
 /// The tool, or `None` after the skip was written down where `cargo xtask test` counts it. Without such a place a missing
 /// tool is a failure: a test that does nothing must not look like one that passed.
 pub fn or_skip<T>(found: Result<T, Missing>) -> Option<T> {

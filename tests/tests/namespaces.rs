@@ -252,6 +252,76 @@ fn databases_tls_and_servers_that_speak_first_are_balanced_by_connection() {
     mesh.assert_all_proxied();
 }
 
+/// Makes an empty database cluster for each zone, as the user that serves it.
+fn make_databases(mesh: &Mesh, initdb: &Path) {
+    for (host, zone) in &mesh.servers {
+        let data = mesh.lab.folder().path().join(format!("data-{zone}"));
+        std::fs::create_dir(&data).unwrap();
+        std::os::unix::fs::chown(&data, Some(APPLICATION), Some(APPLICATION)).unwrap();
+        let (program, data) = (initdb.display().to_string(), data.display().to_string());
+        let make = [&program, "-D", &data, "--no-sync", "--auth", "trust", "--username", "shop"];
+        host.run(APPLICATION, &[make.as_slice(), &["--no-locale", "--encoding", "UTF8"]].concat());
+        let access = "host all all all trust\n";
+        std::fs::write(format!("{data}/pg_hba.conf"), access).unwrap();
+    }
+}
+
+#[test]
+fn postgresql_and_nginx_are_served_by_the_own_zone() {
+    let (nginx, initdb) = (need!(programs::tool("nginx")), need!(programs::postgresql("initdb")));
+    let postgres = need!(programs::postgresql("postgres")).display().to_string();
+    let services = [("db", 1, 5432, ""), ("web", 2, 80, "")];
+    let mut mesh = Mesh::new(need!(Lab::new()), &services);
+    make_databases(&mesh, &initdb);
+    let folder = mesh.lab.folder().path().display().to_string();
+    let data = format!("{folder}/data-{{zone}}");
+    let settings =
+        ["listen_addresses=*", "unix_socket_directories=", "fsync=off", "cluster_name=zone-{zone}"];
+    let settings: Vec<&str> = settings.iter().flat_map(|setting| ["-c", setting]).collect();
+    mesh.serve(5432, &[&[postgres.as_str(), "-D", &data], settings.as_slice()].concat());
+    for zone in ZONES {
+        let scratch = format!("{folder}/scratch-{zone}");
+        std::fs::create_dir(&scratch).unwrap();
+        std::os::unix::fs::chown(&scratch, Some(APPLICATION), Some(APPLICATION)).unwrap();
+        let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+            .map(|what| format!("{what}_temp_path {scratch}/{what};"));
+        let text = format!(
+            "daemon off; pid {scratch}/pid; error_log stderr; events {{}} http {{ access_log off; {} \
+             server {{ listen 80; listen [::]:80; location / {{ return 200 zone-{zone}; }} }} }}",
+            temporary.concat()
+        );
+        std::fs::write(format!("{folder}/nginx-{zone}.conf"), text).unwrap();
+    }
+    let config = format!("{folder}/nginx-{{zone}}.conf");
+    mesh.serve(80, &[&nginx.display().to_string(), "-c", &config, "-e", "stderr"]);
+    for (address, family) in [("10.96.0.", 4), ("fd96::", 6)] {
+        let database = format!("{address}1");
+        let ask = "create temp table t as select generate_series(1, 100000) n; select current_setting('cluster_name'), sum(n) from t";
+        for _ in 0..3 {
+            let psql = ["psql", "-h", &database, "-U", "shop", "-d", "postgres", "-qtAc", ask];
+            assert_eq!(mesh.call(&psql).trim(), "zone-a|5000050000");
+        }
+        let labels =
+            [("service", &*format!("db{family}")), ("dst_zone", "a"), ("class", "success")];
+        mesh.proxy.counts("tidegate_connections_total", &labels, 3.0);
+        let url = if family == 4 { "http://10.96.0.2/" } else { "http://[fd96::2]/" };
+        // A new service looks around once; then it stays.
+        until("nginx of the own zone answers", SOON, || {
+            match mesh.call(&["curl", "-sS", url]).as_str() {
+                "zone-a" => Ok(()),
+                other => Err(other.to_owned()),
+            }
+        });
+        let service = format!("web{family}");
+        let failed = mesh
+            .proxy
+            .metrics()
+            .sum("tidegate_requests_total", &[("service", &service), ("class", "failure")]);
+        assert!(failed < 0.5, "{failed} failed");
+    }
+    mesh.assert_all_proxied();
+}
+
 #[test]
 fn grpc_and_websockets_pass() {
     let python = need!(programs::python()).display().to_string();

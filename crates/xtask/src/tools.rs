@@ -18,7 +18,7 @@ pub(crate) struct Tool {
 }
 
 /// What the tests start.
-const FOR_TESTS: [Tool; 11] = [
+const FOR_TESTS: [Tool; 13] = [
     Tool { program: "curl", package: "curl" },
     Tool { program: "nghttp", package: "nghttp2-client" },
     Tool { program: "h2load", package: "nghttp2-client" },
@@ -27,6 +27,8 @@ const FOR_TESTS: [Tool; 11] = [
     Tool { program: "iptables-legacy", package: "iptables" },
     Tool { program: "redis-server", package: "redis-server" },
     Tool { program: "openssl", package: "openssl" },
+    Tool { program: "nginx", package: "nginx" },
+    Tool { program: "psql", package: "postgresql" },
     Tool { program: "promtool", package: "prometheus" },
     Tool { program: "prometheus", package: "prometheus" },
     Tool { program: "python3", package: "python3" },

@@ -109,6 +109,16 @@ pub(crate) struct RunArguments {
     /// The proxy's binary [default: tidegate-proxy beside this program]
     #[arg(long, value_name = "PATH")]
     pub(crate) proxy: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) network: Network,
+    /// An oha binary to use instead of the built-in one
+    #[arg(long, value_name = "PATH")]
+    pub(crate) oha: Option<PathBuf>,
+}
+
+/// Where a run's processes are.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct Network {
     /// Backends and callers as pods, in network namespaces, with redirected connections instead of local listeners. Needs
     /// root
     #[arg(long)]
@@ -116,9 +126,6 @@ pub(crate) struct RunArguments {
     /// The network of --namespaces is there already
     #[arg(long, hide = true, requires = "namespaces")]
     pub(crate) network_ready: bool,
-    /// An oha binary to use instead of the built-in one
-    #[arg(long, value_name = "PATH")]
-    pub(crate) oha: Option<PathBuf>,
 }
 
 /// The report's folder, wherever the demo is started from: in cargo's target folder, if this program lies there.

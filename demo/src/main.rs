@@ -39,7 +39,7 @@ use clap::Parser as _;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
-        None if cli.run.namespaces && !cli.run.network_ready => {
+        None if cli.run.network.namespaces && !cli.run.network.network_ready => {
             namespaces::enter().map(|()| ExitCode::FAILURE)
         }
         None => on_runtime(run::run(cli.run)),

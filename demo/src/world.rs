@@ -172,6 +172,7 @@ impl World {
         let mut pod = || {
             let make = |number| Pod::make(number);
             arguments
+                .network
                 .namespaces
                 .then(|| pods.next().context("too many pods").and_then(make))
                 .transpose()

@@ -174,6 +174,7 @@ pub struct TcpSocket {
 /// A port of a container.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
+#[expect(clippy::struct_field_names, reason = "as Kubernetes calls it")]
 pub struct Port {
     /// Its name, if it has one.
     #[serde(deserialize_with = "or_default")]

@@ -108,7 +108,7 @@ pub fn tool(name: &str) -> Result<PathBuf, Missing> {
     found.ok_or_else(|| Missing(name.to_owned()))
 }
 
-/// A program of PostgreSQL's server, which Debian keeps out of the search path.
+/// A program of `PostgreSQL`'s server, which Debian keeps out of the search path.
 pub fn postgresql(name: &str) -> Result<PathBuf, Missing> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut found = versions.map(|version| version.path().join("bin").join(name));

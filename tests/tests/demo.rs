@@ -182,7 +182,7 @@ impl Prometheus {
         command.arg(format!("--config.file={}", file.display()));
         command.arg(format!("--storage.tsdb.path={}", folder.join("data").display()));
         command.arg(format!("--web.listen-address={address}"));
-        let process = Process::start("prometheus", &mut command, folder);
+        let process = Process::start("prometheus", &command, folder);
         let server = Self { process, address, network };
         until("Prometheus is ready", SOON, || match server.get("/-/ready") {
             (true, _) => Ok(()),

@@ -180,7 +180,7 @@ mod tests {
         );
         assert_eq!((run.rate, run.connections, run.hold), (100, 400, None));
         assert_eq!(run.latency.to_string(), "20ms");
-        assert!(run.report.is_absolute() && run.report.ends_with("target/demo"));
+        assert!(run.report.is_absolute() && run.report.ends_with("demo"), "{:?}", run.report);
     }
 
     #[test]

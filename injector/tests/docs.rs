@@ -54,6 +54,13 @@ while the injector was away). `kubectl events -n shop --types=Warning` shows bot
 starting. A review that cannot be decided (an unreadable pod, an API server that does not answer about the namespace) is such a failure too.
 Reviews have at most 4 MiB and are answered within 4 s; the API server waits 5 s.
 
+## Probes of the kubelet
+
+`httpGet` and `grpc` probes pass the proxy, which answers nothing for the application and does not count them. A `tcpSocket` probe
+only looks whether somebody accepts, and the proxy would: so its port is added to the ports whose calls are not redirected
+(`tidegate.io/skip-inbound-ports`). What else calls that port is then not counted by this pod's proxy; its callers' proxies
+balance and count it as before.
+
 ## The certificate
 
 By default the injector makes its own: an authority of ten years and a certificate of 90 days in one Secret that all replicas

@@ -163,7 +163,7 @@ fn a_proxy_proves_itself_by_its_token_over_tls() {
 
     // Strangers, and proxies that do not trust who answers, are not served, and serve all the same.
     let refused = [
-        ("https", "server.crt", "bad", "Unauthenticated"),
+        ("https", "server.crt", "bad", "the token is not valid for this audience"),
         ("https", "other.crt", "good", "no TLS with"),
         ("http", "server.crt", "good", ""),
     ];

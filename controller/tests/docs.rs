@@ -27,8 +27,8 @@ missed is caught up with within 10 s of its return.
 | Service | its calls |
 |---|---|
 | with a cluster address, or headless and called by name | balanced, for each TCP port |
-| `ExternalName`, or unknown | passed on to where they were going |
-| `sessionAffinity: ClientIP` | passed on, since Kubernetes keeps it; an event on the Service says so |
+| `ExternalName`, or unknown | passed on to where they were going; a policy for it gets the condition `Overridden` |
+| `sessionAffinity: ClientIP` | passed on, since Kubernetes keeps it; an event on the Service says so, and a policy for it gets `Overridden` |
 | `internalTrafficPolicy: Local` | balanced within the node, whatever a policy says; a policy for it gets the condition `Overridden` |
 | without a selector, with EndpointSlices made by hand | balanced |
 | imported (`ServiceImport` of the multi-cluster services API) | balanced over the clusters that export it |

@@ -2,7 +2,7 @@
 
 use super::Index;
 use super::key::{Key, ServiceId};
-use super::object::LocalityPolicy;
+use super::object::{LocalityPolicy, Reach, Service};
 use api::policy::Mistake;
 
 /// The status of a policy at one target.
@@ -31,7 +31,7 @@ pub enum Verdict {
     TargetNotFound,
     /// The policy has mistakes.
     Invalid,
-    /// Kubernetes promises something else (`internalTrafficPolicy: Local`).
+    /// The Service asks Kubernetes for something that no policy can follow.
     Overridden,
 }
 
@@ -80,11 +80,12 @@ impl Index {
         let (verdict, message) = match service {
             _ if policy.policy.is_err() => verdict(key, policy, None),
             None => (Verdict::TargetNotFound, format!("there is no Service {target}")),
-            Some(service) if service.internal_local => (
-                Verdict::Overridden,
-                format!("internalTrafficPolicy Local of Service {target} goes before"),
-            ),
-            Some(_) => verdict(key, policy, self.holder(&target).map(|(holder, _)| holder)),
+            Some(service) => match goes_before(service) {
+                Some(setting) => {
+                    (Verdict::Overridden, format!("{setting} of Service {target} goes before"))
+                }
+                None => verdict(key, policy, self.holder(&target).map(|(holder, _)| holder)),
+            },
         };
         let zone_unknown = service.map(|service| {
             let ports = service.ports.iter();
@@ -95,6 +96,19 @@ impl Index {
             without.max().unwrap_or(0)
         });
         TargetStatus { kind: "Service", name: name.to_owned(), verdict, message, zone_unknown }
+    }
+}
+
+/// What a Service asks for that leaves a policy nothing to decide.
+fn goes_before(service: &Service) -> Option<&'static str> {
+    if service.reach == Reach::ExternalName {
+        Some("type ExternalName")
+    } else if service.session_affinity {
+        Some("sessionAffinity ClientIP")
+    } else if service.internal_local {
+        Some("internalTrafficPolicy Local")
+    } else {
+        None
     }
 }
 

@@ -166,3 +166,24 @@ fn status_names_every_target_and_every_mistake() {
     }
     assert_eq!(world.source(), "service_policy shop/both", "a policy with mistakes never holds");
 }
+
+#[test]
+fn a_policy_is_overridden_by_what_a_service_asks_of_kubernetes() {
+    let external = json!({ "type": "ExternalName", "externalName": "example.org", "clusterIP": null, "clusterIPs": null });
+    let cases = [
+        (external, "type ExternalName"),
+        (json!({ "sessionAffinity": "ClientIP" }), "sessionAffinity ClientIP"),
+        (json!({ "internalTrafficPolicy": "Local" }), "internalTrafficPolicy Local"),
+    ];
+    for (spec, setting) in cases {
+        let mut world = shop();
+        world.policy("shop", "cart", 1, for_cart("Pinned"));
+        assert_eq!(world.0.policy_statuses()[0].1[0].verdict, Verdict::Accepted);
+        world.service(json!({ "spec": spec }));
+        let status = &world.0.policy_statuses()[0].1[0];
+        assert_eq!(status.verdict, Verdict::Overridden, "{setting}");
+        assert_eq!(status.message, format!("{setting} of Service shop/cart goes before"));
+        let events = world.0.findings(&Interest::Policies);
+        assert_eq!(events.iter().map(|event| event.reason).collect::<Vec<_>>(), ["Overridden"]);
+    }
+}
